@@ -129,6 +129,15 @@ pub struct LinkState {
     pub carrier_changes: u64,
 }
 
+/// What a driver's test of its card has found; it may have none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelfTested {
+    /// None has failed.
+    pub passed: bool,
+    /// Each test, and its result, which has its meaning by the driver: 0 is good.
+    pub results: BTreeMap<String, u64>,
+}
+
 /// The answer to a wait for the link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkIsUp {

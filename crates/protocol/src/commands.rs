@@ -64,6 +64,8 @@ commands! {
     LinkState => answers::LinkState,
     /// See [`Renegotiate`].
     Renegotiate => answers::Done,
+    /// See [`SelfTest`].
+    SelfTest => answers::SelfTested,
     /// See [`Neighbour`].
     Neighbour => answers::Done,
     /// See [`JoinMulticast`].
@@ -336,6 +338,15 @@ command! {
 command! {
     /// Restarts the link's autonegotiation (`ethtool -r`). Does not wait for the link.
     Renegotiate {
+        /// Name of the interface, or `None` for the default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
+    }
+}
+
+command! {
+    /// Has the driver test its card, with the link down meanwhile (`ethtool -t`).
+    SelfTest {
         /// Name of the interface, or `None` for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,

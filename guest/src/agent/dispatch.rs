@@ -145,6 +145,9 @@ impl Agent {
             Request::Renegotiate(c) => {
                 done(c, link::renegotiate(&self.interface(c.interface.as_ref())?)?)
             }
+            Request::SelfTest(c) => {
+                done(c, link::self_test(&self.interface(c.interface.as_ref())?)?)
+            }
             Request::Neighbour(c) => {
                 done(c, link::neighbour(&self.interface(c.interface.as_ref())?, c)?)
             }

@@ -11,7 +11,7 @@ use super::netif::Interface;
 use super::sys;
 use super::sys::ethtool::{
     CHANNELS_WORDS, COALESCE_WORDS, GCHANNELS, GCOALESCE, GFEATURES, GSTATS, GSTRINGS, NWAY_RST,
-    SCHANNELS, SCOALESCE, SFEATURES, SRXFH, SS_FEATURES, SS_STATS, STRING_BYTES,
+    SCHANNELS, SCOALESCE, SFEATURES, SRXFH, SS_FEATURES, SS_STATS, SS_TEST, STRING_BYTES, TEST,
 };
 
 /// Most strings that a set may have here; the kernel's own sets have some dozens, a driver's
@@ -23,6 +23,12 @@ const RX_USECS: usize = 1;
 const RX_FRAMES: usize = 2;
 const TX_USECS: usize = 5;
 const TX_FRAMES: usize = 6;
+
+/// Flags of `struct ethtool_test`, which are its second word, and where its results begin.
+const TEST_OFFLINE: u32 = 1 << 0;
+const TEST_FAILED: u32 = 1 << 1;
+const TEST_FLAGS: usize = 1;
+const TEST_RESULTS: usize = 4;
 
 /// Index of a word in `struct ethtool_channels`.
 const COMBINED: usize = 8;
@@ -159,9 +165,21 @@ impl<'a> Ethtool<'a> {
         words[0] = GSTATS;
         words[1] = names.len() as u32;
         self.call("read the statistics", &mut words)?;
-        let values =
-            words[2..].chunks_exact(2).map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32);
-        Ok(names.into_iter().zip(values).collect())
+        Ok(names.into_iter().zip(numbers(&words[2..])).collect())
+    }
+
+    /// Has the driver test its card: whether it passed, and the result of each test. A driver without any passes none.
+    pub(super) fn self_test(&self) -> Result<(bool, BTreeMap<String, u64>)> {
+        let names = self.strings(SS_TEST)?;
+        if names.is_empty() {
+            return Ok((true, BTreeMap::new()));
+        }
+        let mut words = vec![0; TEST_RESULTS + 2 * names.len()];
+        words[0] = TEST;
+        words[TEST_FLAGS] = TEST_OFFLINE;
+        self.call("test the card", &mut words)?;
+        let passed = words[TEST_FLAGS] & TEST_FAILED == 0;
+        Ok((passed, names.into_iter().zip(numbers(&words[TEST_RESULTS..])).collect()))
     }
 
     /// Every feature that has a name, and whether it is active.
@@ -238,6 +256,11 @@ impl<'a> Ethtool<'a> {
         let bytes: Vec<u8> = words[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
         Ok(bytes.chunks_exact(STRING_BYTES).map(text).collect())
     }
+}
+
+/// Numbers of 64 bits.
+fn numbers(words: &[u32]) -> impl Iterator<Item = u64> + '_ {
+    words.chunks_exact(2).map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32)
 }
 
 /// A string that ends with its first NUL, or with its field.

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use warikomi_protocol::answers::{self, Done, LinkIsUp, VlanAdded};
+use warikomi_protocol::answers::{self, Done, LinkIsUp, SelfTested, VlanAdded};
 use warikomi_protocol::commands::{JoinMulticast, LinkUp, Neighbour, VlanAdd, WaitInterface};
 
 use super::error::{AgentError, Context, Result};
@@ -121,6 +121,11 @@ pub(super) fn state(interface: &Interface) -> Result<answers::LinkState> {
 pub(super) fn renegotiate(interface: &Interface) -> Result<Done> {
     Ethtool::new(interface).renegotiate()?;
     Ok(Done {})
+}
+
+pub(super) fn self_test(interface: &Interface) -> Result<SelfTested> {
+    let (passed, results) = Ethtool::new(interface).self_test()?;
+    Ok(SelfTested { passed, results })
 }
 
 pub(super) fn neighbour(interface: &Interface, command: &Neighbour) -> Result<Done> {

@@ -86,6 +86,7 @@ pub(super) mod ethtool {
     pub(in super::super) const NWAY_RST: u32 = 0x09;
     pub(in super::super) const GCOALESCE: u32 = 0x0e;
     pub(in super::super) const SCOALESCE: u32 = 0x0f;
+    pub(in super::super) const TEST: u32 = 0x1a;
     pub(in super::super) const GSTRINGS: u32 = 0x1b;
     pub(in super::super) const GSTATS: u32 = 0x1d;
     pub(in super::super) const SRXFH: u32 = 0x2a;
@@ -96,6 +97,7 @@ pub(super) mod ethtool {
     pub(in super::super) const SCHANNELS: u32 = 0x3d;
 
     /// Sets of strings.
+    pub(in super::super) const SS_TEST: u32 = 0;
     pub(in super::super) const SS_STATS: u32 = 1;
     pub(in super::super) const SS_FEATURES: u32 = 4;
 
@@ -150,6 +152,7 @@ fn ethtool_words(data: &[u32], strings: impl FnOnce(u32) -> io::Result<u32>) -> 
         ethtool::GCOALESCE | ethtool::SCOALESCE => (ethtool::COALESCE_WORDS, 0, 0),
         ethtool::GCHANNELS | ethtool::SCHANNELS => (ethtool::CHANNELS_WORDS, 0, 0),
         ethtool::SRXFH => (ethtool::FLOW_HASH_WORDS, 0, 0),
+        ethtool::TEST => (4, strings(ethtool::SS_TEST)?, 2),
         ethtool::GSTRINGS => (3, strings(word(1))?, string_words),
         ethtool::GSTATS => (2, strings(ethtool::SS_STATS)?, 2),
         // Blocks of four words that are written, of two that are read.

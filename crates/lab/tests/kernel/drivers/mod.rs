@@ -113,7 +113,9 @@ cells! {
         further: false,
         mbps: 1_000,
         counter: Some("rx_packets"),
-    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [];
+    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [
+        self_test: "the driver has none"
+    ];
 
     rtl8139: Pair {
         driver: "8139too",
@@ -128,6 +130,7 @@ cells! {
     }, [probe link_flap receive transmit vlan statistics overrun reload unbind suspend], without [
         jumbo: "its four slots and its driver take no more than 1,514 bytes"
         segmentation: "the card does not segment"
+        self_test: "the driver has none"
     ];
 
     rtl8139cp: Pair {
@@ -140,7 +143,9 @@ cells! {
         further: true,
         mbps: 100,
         counter: Some("rx_ok"),
-    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [];
+    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [
+        self_test: "the driver has none"
+    ];
 
     e1000e: Pair {
         driver: "e1000e",
@@ -152,7 +157,7 @@ cells! {
         further: true,
         mbps: 1_000,
         counter: Some("rx_packets"),
-    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [];
+    }, [probe link_flap receive transmit jumbo vlan segmentation statistics self_test overrun reload unbind suspend], without [];
 
     igb: Pair {
         driver: "igb",
@@ -164,5 +169,5 @@ cells! {
         mbps: 1_000,
         counter: Some("rx_packets"),
         backlog: Backlog::Taken,
-    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [];
+    }, [probe link_flap receive transmit jumbo vlan segmentation statistics self_test overrun reload unbind suspend], without [];
 }

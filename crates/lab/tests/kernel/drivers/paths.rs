@@ -11,7 +11,7 @@ use warikomi_lab::replace::{Load, Row};
 use warikomi_nic::{Link, Nic};
 use warikomi_protocol::answers::{self, InterruptKind};
 use warikomi_protocol::commands::{
-    Configure, Counters, LinkState, Pktgen, ReadFile, Transmit, TransmitTcp, VlanAdd,
+    Configure, Counters, LinkState, Pktgen, ReadFile, SelfTest, Transmit, TransmitTcp, VlanAdd,
     WaitInterface, WriteFile,
 };
 use warikomi_session::{GuestSettings, Session, SessionOptions, bring_up_again};
@@ -217,6 +217,20 @@ pub(super) fn statistics(pair: &Pair) -> Option<()> {
     let after = counted(&mut session);
     assert_eq!((after.0 - before.0, after.2), (accepted, before.2));
     assert!(after.1.zip(before.1).is_none_or(|(after, before)| after - before == accepted));
+    stop(session)
+}
+
+/// The driver tests its card, twice, and goes on behind it.
+pub(super) fn self_test(pair: &Pair) -> Option<()> {
+    let mut session = pair.with_sink()?;
+    for _ in 0..2 {
+        let test = SelfTest { interface: None };
+        let tested = session.target.ask(test, Duration::from_secs(60)).unwrap();
+        let good = tested.results.values().all(|&result| result == 0);
+        assert!(tested.passed && good && tested.results.len() == 5, "{tested:?}");
+    }
+    bring_up_again(&mut *session.target, pair.driver).unwrap_or_else(|error| panic!("{error}"));
+    all_arrive(pair, &mut session, &[60, 1_514])?;
     stop(session)
 }
 

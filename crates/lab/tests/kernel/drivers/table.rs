@@ -29,6 +29,10 @@ const PATHS: &[(&str, &str)] = &[
     ("vlan", "a tag goes out"),
     ("segmentation", "TCP is cut and checksummed by the card"),
     ("statistics", "the kernel's counts and the card's are the ledger's"),
+    (
+        "self_test",
+        "the driver tests its card: registers, EEPROM, interrupt, loopback, link (`ethtool -t`)",
+    ),
     ("overrun", "100,000 frames at once, counted to the frame"),
     ("reload", "the module is replaced, idle and busy"),
     ("suspend", "the card is put to sleep, and woken"),
