@@ -12,6 +12,7 @@ const PREFER: &str = include_str!("../config/prefer.config");
 const DRIVERS: &str = include_str!("../config/drivers.config");
 const MORE_DRIVERS: &str = include_str!("../config/more-drivers.config");
 const SELFTESTS: &str = include_str!("../config/selftest.config");
+const PREFER_SELFTESTS: &str = include_str!("../config/prefer-selftest.config");
 const DEBUG: &str = include_str!("../config/debug.config");
 const PREFER_DEBUG: &str = include_str!("../config/prefer-debug.config");
 const DWARF: &str = include_str!("../config/dwarf.config");
@@ -96,6 +97,7 @@ impl Fragment {
         let (mut demanded, mut preferred) = (vec![BASE, &drivers], vec![PREFER]);
         if selftests {
             demanded.push(SELFTESTS);
+            preferred.push(PREFER_SELFTESTS);
         }
         if debug || virtual_time {
             demanded.push(DWARF);

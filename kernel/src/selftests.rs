@@ -15,11 +15,25 @@ use crate::source::{Found, Source};
 use crate::tools;
 
 /// Changes whenever the same tree would lead to other files.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 
-/// What is taken from a tree. Netlink is spoken by its own library (`tools/net/ynl`) from its own descriptions.
-const PARTS: [&str; 8] = [
-    "Documentation/netlink/specs",
+/// What is taken from a tree: the tests, what speaks netlink for them (`tools/net/ynl`) from its own descriptions, what
+/// compiles programs for the kernel's virtual machine (BPF), and what the headers are made of that programs include.
+const PARTS: [&str; 20] = [
+    "Documentation/netlink",
+    // By this ynl finds the root of the tree; without it, it looks for ever.
+    "MAINTAINERS",
+    "Makefile",
+    "arch/x86/Makefile",
+    "arch/x86/entry/syscalls",
+    "arch/x86/include",
+    "include/asm-generic",
+    "include/uapi",
+    "scripts",
+    "tools/arch/x86/include",
+    "tools/build",
+    "tools/include",
+    "tools/lib/bpf",
     "tools/net/ynl",
     "tools/scripts",
     "tools/testing/selftests/drivers/net",
@@ -101,7 +115,8 @@ fn copy(found: &Found, into: &Path, runner: &mut Runner<'_>) -> Result<()> {
     let command = match found {
         Found::Archive { path, .. } => {
             let mut tar = program("tar");
-            tar.env("LC_ALL", "C").args(["--extract", "--strip-components=1", "--wildcards"]);
+            tar.env("LC_ALL", "C").args(["--extract", "--strip-components=1"]);
+            tar.args(["--wildcards", "--no-wildcards-match-slash"]);
             tar.arg("--directory").arg(into).arg("--file").arg(path);
             tar.args(PARTS.map(|part| format!("*/{part}")));
             tar
@@ -120,21 +135,37 @@ fn copy(found: &Found, into: &Path, runner: &mut Runner<'_>) -> Result<()> {
     }
 }
 
-/// Compiles what there is to compile. A program that does not compile is missed by its test, which says so.
+/// Compiles what there is to compile, with the headers of the tree. A program that does not compile is missed by its
+/// test, which says so.
 fn compile(tree: &Path, runner: &mut Runner<'_>) -> Result<()> {
+    attempt("making the headers", tree, &["headers", "ARCH=x86"], runner)?;
     for part in COMPILED {
         let directory = tree.join(SELFTESTS).join(part);
-        if !directory.join("Makefile").is_file() {
-            continue;
-        }
-        let mut make = Command::new(tools::find("make").unwrap_or_else(|| "make".into()));
-        make.arg("--keep-going").arg("--directory").arg(&directory);
-        match runner.run(&format!("compiling the tests of {part}"), make, |_| {}) {
-            Ok(()) | Err(KernelError::Step { .. }) => {}
-            Err(error) => return Err(error),
+        if directory.join("Makefile").is_file() {
+            attempt(
+                &format!("compiling the tests of {part}"),
+                &directory,
+                &["--keep-going"],
+                runner,
+            )?;
         }
     }
     Ok(())
+}
+
+/// Runs make, which may fail.
+fn attempt(
+    what: &str,
+    directory: &Path,
+    arguments: &[&str],
+    runner: &mut Runner<'_>,
+) -> Result<()> {
+    let mut make = Command::new(tools::find("make").unwrap_or_else(|| "make".into()));
+    make.args(arguments).arg("--directory").arg(directory);
+    match runner.run(what, make, |_| {}) {
+        Err(KernelError::Step { .. }) => Ok(()),
+        other => other,
+    }
 }
 
 #[cfg(test)]

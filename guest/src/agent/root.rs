@@ -23,7 +23,9 @@ const MADE: [&str; 8] = ["dev", "etc", "proc", "root", "run", "sys", "tmp", "var
 /// The kernel's own file systems, where programs expect them.
 const KERNELS: [(&str, &str); 4] =
     [("proc", "proc"), ("sysfs", "sys"), ("devtmpfs", "dev"), ("tmpfs", "run")];
-const DEBUG: &str = "sys/kernel/debug";
+/// Those that a kernel may be without.
+const OPTIONAL: [(&str, &str); 2] =
+    [("debugfs", "sys/kernel/debug"), ("configfs", "sys/kernel/config")];
 
 /// Links that programs expect; a shell names its pipes by the first.
 const LINKS: [(&str, &str); 5] = [
@@ -68,8 +70,10 @@ pub(super) fn mount_root(command: &MountRoot) -> Result<Done> {
     for (kind, at) in KERNELS {
         mount_at(kind, &root.join(at), MsFlags::empty(), None)?;
     }
-    if root.join(DEBUG).is_dir() {
-        mount_at("debugfs", &root.join(DEBUG), MsFlags::empty(), None)?;
+    for (kind, at) in OPTIONAL.map(|(kind, at)| (kind, root.join(at))) {
+        if at.is_dir() {
+            mount_at(kind, &at, MsFlags::empty(), None)?;
+        }
     }
     for (path, target) in LINKS {
         symlink(target, root.join(path)).context(|| format!("make the link /{path}"))?;

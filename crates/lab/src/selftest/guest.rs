@@ -37,11 +37,12 @@ const LATER: Duration = Duration::from_secs(30);
 /// Bytes of a program's output that are kept.
 const OUTPUT_BYTES: u64 = 1 << 20;
 
-/// What the two ends are called, and their addresses (RFC 5737, RFC 3849).
-const ENVIRONMENT: [(&str, &str); 7] = [
+/// What the two ends are called, their addresses, and those of what a test puts behind the first (RFC 5737, RFC 3849).
+const ENVIRONMENT: [(&str, &str); 8] = [
     ("NETIF", "eth0"),
     ("LOCAL_V4", "192.0.2.1"),
     ("LOCAL_V6", "2001:db8::1"),
+    ("LOCAL_PREFIX_V6", "2001:db8:2::/64"),
     ("REMOTE_V4", "192.0.2.2"),
     ("REMOTE_V6", "2001:db8::2"),
     ("REMOTE_TYPE", "netns"),
@@ -66,6 +67,7 @@ ip -n peer addr add 192.0.2.2/24 dev eth1
 ip -n peer -6 addr add 2001:db8::2/64 dev eth1 nodad
 ip link set dev eth0 up
 ip -n peer link set dev eth1 up
+ip -n peer -6 route add 2001:db8:2::/64 via 2001:db8::1
 for turn in $(seq 50); do ping -q -c 1 -W 0.2 192.0.2.2 >/dev/null && break; done
 ping -q -c 1 -W 1 192.0.2.2
 ping -q -c 1 -W 1 2001:db8::2
@@ -164,7 +166,8 @@ impl Guest {
             return Ok(Ran { cases: vec![failed], seconds: 0.0 });
         }
         let (directory, name) = program.place();
-        let mut words = vec![format!("./{name}")];
+        let mut words = program.interpreter.clone();
+        words.push(format!("./{name}"));
         if self.scene == Scene::Interfaces {
             words.extend(["eth0", "eth1"].map(str::to_owned));
         }

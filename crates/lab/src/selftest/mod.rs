@@ -1,8 +1,8 @@
 //! The kernel's own tests of NICs, with two cards that are cabled to each other in one guest.
 //!
 //! Each test has a guest of its own: what one leaves behind, or breaks, is no other's. `host` is what the guest sees of
-//! this machine, `programs` which tests there are, `guest` runs one, `ktap` reads what it says, and `known` has why a
-//! case may fail.
+//! this machine, `programs` which tests there are, `guest` runs one, `ktap` reads what it says, `known` and `reasons`
+//! have why a case may fail.
 
 mod columns;
 mod guest;
@@ -10,6 +10,7 @@ mod host;
 mod known;
 pub mod ktap;
 mod programs;
+mod reasons;
 
 use std::path::PathBuf;
 use std::time::Duration;

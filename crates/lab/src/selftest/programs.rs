@@ -1,6 +1,8 @@
 //! Which tests there are in a tree, and what each wants to be run with.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::known;
@@ -9,6 +11,9 @@ use super::known;
 const DIRECTORIES: [&str; 2] = ["drivers/net", "drivers/net/hw"];
 /// A test of NICs among those of the stack.
 const OF_THE_STACK: &str = "net/netdevice.sh";
+
+/// Longer than the first line of a test.
+const FIRST_LINE_BYTES: u64 = 256;
 
 /// How the two cards are laid out for a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,16 +32,19 @@ pub(super) struct Program {
     /// Below `tools/testing/selftests`.
     pub(super) path: String,
     pub(super) scene: Scene,
+    /// What it is given to, if it is not executable itself.
+    pub(super) interpreter: Vec<String>,
 }
 
 impl Program {
-    fn of(path: String) -> Program {
+    fn of(path: String, selftests: &Path) -> Program {
+        let interpreter = interpreter(&selftests.join(&path));
         let scene = match &path {
             path if path == OF_THE_STACK => Scene::Alone,
             path if path.ends_with(".py") => Scene::Endpoints,
             _ => Scene::Interfaces,
         };
-        Program { path, scene }
+        Program { path, scene, interpreter }
     }
 
     /// Its directory, and its name there.
@@ -57,7 +65,22 @@ pub(super) fn programs(selftests: &Path) -> Vec<Program> {
     found.retain(|path| selftests.join(path).is_file() && known::not_about_a_card(path).is_none());
     found.sort();
     found.dedup();
-    found.into_iter().map(Program::of).collect()
+    found.into_iter().map(|path| Program::of(path, selftests)).collect()
+}
+
+/// What the first line of a file that is not executable names, as kselftest's own runner (kselftest/runner.sh) takes it.
+fn interpreter(file: &Path) -> Vec<String> {
+    let Ok(file) = File::open(file) else { return Vec::new() };
+    let executable =
+        |file: &File| file.metadata().is_ok_and(|is| is.permissions().mode() & 0o111 != 0);
+    let mut first = Vec::new();
+    let read = BufReader::new(&file).take(FIRST_LINE_BYTES).read_until(b'\n', &mut first);
+    match String::from_utf8_lossy(&first).strip_prefix("#!") {
+        Some(words) if read.is_ok() && !executable(&file) => {
+            words.split_whitespace().map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// What a Makefile lists as `TEST_PROGS`.
@@ -110,6 +133,20 @@ mod tests {
             ("net/netdevice.sh", Scene::Alone),
         ];
         assert_eq!(found, expected);
-        assert_eq!(Program::of(OF_THE_STACK.into()).place(), ("net", "netdevice.sh"));
+        let of_the_stack = Program::of(OF_THE_STACK.into(), tree.path());
+        assert_eq!(of_the_stack.place(), ("net", "netdevice.sh"));
+    }
+
+    #[test]
+    fn a_test_that_is_not_executable_is_given_to_what_its_first_line_names() {
+        let tree = tempfile::tempdir().unwrap();
+        let test = tree.path().join("a.py");
+        fs::write(&test, "#!/usr/bin/env python3\nimport os\n").unwrap();
+        assert_eq!(interpreter(&test), ["/usr/bin/env", "python3"]);
+        fs::set_permissions(&test, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(interpreter(&test).is_empty());
+        fs::write(tree.path().join("b"), "import os\n").unwrap();
+        assert!(interpreter(&tree.path().join("b")).is_empty());
+        assert!(interpreter(&tree.path().join("missing")).is_empty());
     }
 }
