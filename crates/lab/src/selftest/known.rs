@@ -3,10 +3,6 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use warikomi_session::is_version;
-
-use super::ktap::Case;
-use super::reasons::KNOWN;
 
 /// Who lacks what a test wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,35 +53,4 @@ const NOT_ABOUT_A_CARD: &[(&str, &str)] =
 pub(super) fn not_about_a_card(program: &str) -> Option<&'static str> {
     let (_, what) = NOT_ABOUT_A_CARD.iter().find(|(path, _)| *path == program)?;
     Some(what)
-}
-
-/// Why a case of this test does not pass with this driver in this kernel, if that is known.
-pub(super) fn reason(
-    driver: &str,
-    release: &str,
-    program: &str,
-    case: &Case,
-) -> Option<&'static Known> {
-    KNOWN.iter().find(|known| {
-        (known.drivers.is_empty() || known.drivers.contains(&driver))
-            && (known.kernel.is_empty() || is_version(release, known.kernel))
-            && known.program == program
-            && case.name.ends_with(known.case)
-            && case.said.contains(known.says)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_reason_says_what_and_for_which_test() {
-        for known in KNOWN {
-            assert!(known.why.len() > 10, "{}", known.program);
-            assert!(known.program.contains('/') && !known.why.ends_with('.'));
-            let says_which = known.case.len() + known.says.len() > 0;
-            assert!(says_which, "{}", known.why);
-        }
-    }
 }

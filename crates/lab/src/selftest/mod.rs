@@ -22,9 +22,10 @@ use warikomi_session::{LINUX_DRIVER, PreparedSelftests, SessionOptions};
 use warikomi_target::TargetError;
 
 use self::guest::{Guest, Ran};
-use self::known::{Lacks, reason};
+use self::known::Lacks;
 use self::ktap::{Case, Outcome};
 use self::programs::{Program, programs};
+use self::reasons::reason;
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::watch::Watch;

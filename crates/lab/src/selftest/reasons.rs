@@ -1,6 +1,9 @@
-//! The reasons themselves.
+//! The reasons, and which one a failure has.
+
+use warikomi_session::is_version;
 
 use super::known::{Known, Lacks};
+use super::ktap::Case;
 
 /// A reason that holds of all drivers and kernels unless it says otherwise.
 const OF_ALL: Known = Known {
@@ -14,7 +17,7 @@ const OF_ALL: Known = Known {
 };
 
 /// Every reason; the first that fits is taken.
-pub(super) const KNOWN: &[Known] = &[
+const KNOWN: &[Known] = &[
     Known {
         kernel: "6.12",
         program: "drivers/net/hw/csum.py",
@@ -404,3 +407,34 @@ const NO_RSS: &str =
     "the driver does not tell how packets are spread over queues, and does not set it";
 const NO_KEY: &str = "the driver does not tell the key of its hash";
 const NO_LONG_PACKETS: &str = "the driver takes no packets of 9,000 bytes";
+
+/// Why a case of this test does not pass with this driver in this kernel, if that is known.
+pub(super) fn reason(
+    driver: &str,
+    release: &str,
+    program: &str,
+    case: &Case,
+) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| {
+        (known.drivers.is_empty() || known.drivers.contains(&driver))
+            && (known.kernel.is_empty() || is_version(release, known.kernel))
+            && known.program == program
+            && case.name.ends_with(known.case)
+            && case.said.contains(known.says)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_says_what_and_for_which_test() {
+        for known in KNOWN {
+            assert!(known.why.len() > 10, "{}", known.program);
+            assert!(known.program.contains('/') && !known.why.ends_with('.'));
+            let says_which = known.case.len() + known.says.len() > 0;
+            assert!(says_which, "{}", known.why);
+        }
+    }
+}
