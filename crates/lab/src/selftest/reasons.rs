@@ -158,7 +158,6 @@ const KNOWN: &[Known] = &[
     Known {
         drivers: NO_CHANNELS,
         program: "drivers/net/gro.py",
-        case: "",
         says: "channels_get",
         why: NOT_SET,
         ..OF_ALL
@@ -355,7 +354,8 @@ const KNOWN: &[Known] = &[
         program: "drivers/net/xdp.py",
         says: "failed to load object",
         lacks: Lacks::Kernel,
-        why: "programs that call a function of the kernel need a compiler in it (BPF JIT), which User Mode Linux does not have",
+        why: "programs that call a function of the kernel need a compiler in it (BPF JIT), which User Mode Linux does \
+            not have",
         ..OF_ALL
     },
     Known {
