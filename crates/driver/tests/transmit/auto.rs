@@ -91,6 +91,30 @@ fn what_is_right_for_one_packet_depends_on_all_the_others() {
     }
 }
 
+/// Blocks of long packets, of which a part is worth copying, between blocks of short ones, with which the processor is
+/// nearly as busy as the device: what it has left during the long ones is of no use to the short ones, however the
+/// blocks lie in the windows that are looked at.
+#[test]
+fn in_blocks_each_length_is_judged_by_itself() {
+    let costs = Costs {
+        transfer_ns: 255,
+        transfer_byte_ps: 1_332,
+        copy_byte_ps: 1_135,
+        describe_ns: 21,
+        application_ns: 12_043,
+        ..Costs::PCI
+    };
+    for block in [16, 64, 100, 128, 200, 230, 255, 256, 300, 500, 1_000, 2_000] {
+        let run = |bounce| {
+            let mut rig = rig(bounce, costs);
+            let lengths = (0..20_000).map(|n| [11_119, 24_215][n / block % 2]);
+            send(&mut rig, lengths.map(clusters))
+        };
+        let ((none, _), (auto, share)) = (run(Bounce::None), run(Bounce::Auto));
+        assert!(auto < 0.99 * none, "{block}: {auto} us, none {none}, {share} copied");
+    }
+}
+
 #[test]
 fn a_sudden_change_of_what_things_cost_is_followed() {
     let slow_copies = Costs { copy_byte_ps: 8_000, ..Costs::PCI };

@@ -301,7 +301,7 @@ impl Auto {
             return;
         }
         if self.window.begun.is_none() {
-            self.begin(now);
+            self.begin(now, before as u64);
         }
         self.shapes.count(choice.shape, pieces, choice.bytes);
         self.window.left -= 1;
@@ -317,11 +317,11 @@ impl Auto {
             && self.shapes.is_another_mix()
     }
 
-    fn begin(&mut self, now: Time) {
+    fn begin(&mut self, now: Time, in_flight: u64) {
         self.window.begun = Some(now);
         let window = &mut self.window;
         (window.waited, window.device_busy, window.asked) = (Span::ZERO, Span::ZERO, Span::ZERO);
-        self.shapes.begin();
+        self.shapes.begin(in_flight);
     }
 
     /// The device has no room, or the sender waits for what it has sent.
@@ -414,7 +414,7 @@ impl Auto {
         }
         let unsettled = if next == way { 0 } else { in_flight };
         self.window = Window::new(next, unsettled, WINDOW);
-        self.begin_if_settled(now);
+        self.begin_if_settled(now, in_flight);
     }
 
     /// The way that was tried took so much time for its work.
@@ -430,9 +430,9 @@ impl Auto {
         self.next_comparison = self.windows + self.patience;
     }
 
-    fn begin_if_settled(&mut self, now: Time) {
+    fn begin_if_settled(&mut self, now: Time, in_flight: u64) {
         if self.window.unsettled == 0 {
-            self.begin(now);
+            self.begin(now, in_flight);
         }
     }
 }

@@ -7,6 +7,10 @@
 //! over the packets of the last window. For that a price is sought, of the processor's time in terms of
 //! the device's, and each shape takes what is cheapest at that price; or a number of pieces, up to which
 //! each shape saves as much of the device's time as it can.
+//!
+//! One waits for the other no further than the device's queue reaches: time that the processor has left during a
+//! thousand long packets is no help to the thousand short ones behind them. So a window is looked at in parts, and in
+//! each the slower one counts.
 
 use super::estimate::{Amount, Cost};
 
@@ -22,6 +26,9 @@ const MIX_CHANGES: f64 = 0.5;
 const MOST_SHAPES: usize = 64;
 /// Numbers of buffers behind the header that are considered, besides all of them.
 const FIRST: [usize; 7] = [1, 2, 3, 4, 6, 8, 16];
+/// Parts of a window, at most, and packets of one, at least.
+const MOST_PARTS: usize = 16;
+const LEAST_PART: u64 = 16;
 /// Prices that are tried.
 const PRICES: [f64; 9] = [1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0];
 
@@ -52,8 +59,9 @@ struct Shape {
     bytes: u64,
     first: u64,
     second: u64,
-    /// Packets of this window, and of the one that the mix was last looked at in.
+    /// Packets of this window, and of each of its parts, and of the window that the mix was last looked at in.
     packets: u64,
+    by_part: [u64; MOST_PARTS],
     packets_before: u64,
     /// Pieces that are copied together; 0 for none.
     copied: usize,
@@ -63,18 +71,37 @@ struct Shape {
 
 /// By what each shape chooses.
 #[derive(Clone, Copy, Debug)]
-struct Rule {
-    /// How much the processor's time counts, from 0 to 1; the device's counts for the rest.
-    price: f64,
-    /// The most pieces that may be copied together.
-    most: usize,
+enum Rule {
+    /// What is cheapest if the processor's time counts so much, from 0 to 1, and the device's for the rest; of no more
+    /// pieces than this.
+    AtPrice { price: f64, most: usize },
+    /// What would be right if all packets were of this shape.
+    ByItself,
 }
 
 impl Rule {
     /// The rules that are tried, those with the least copying first.
     fn all() -> impl Iterator<Item = Rule> {
-        let priced = PRICES.into_iter().map(|price| Rule { price, most: usize::MAX });
-        FIRST.into_iter().map(|buffers| Rule { price: 0.0, most: buffers + 1 }).chain(priced)
+        let priced = PRICES.into_iter().map(|price| Rule::AtPrice { price, most: usize::MAX });
+        let first =
+            FIRST.into_iter().map(|buffers| Rule::AtPrice { price: 0.0, most: buffers + 1 });
+        first.chain(priced).chain([Rule::ByItself])
+    }
+
+    /// What a packet costs that has this to be done for it, and so much else of the processor.
+    fn cost(self, load: Load, other_ps: f64) -> f64 {
+        match self {
+            Rule::AtPrice { price, .. } => price * load.processor + (1.0 - price) * load.device,
+            Rule::ByItself => load.longest(other_ps),
+        }
+    }
+
+    /// The most pieces that may be copied together.
+    fn most(self) -> usize {
+        match self {
+            Rule::AtPrice { most, .. } => most,
+            Rule::ByItself => usize::MAX,
+        }
     }
 }
 
@@ -83,6 +110,17 @@ impl Rule {
 struct Load {
     processor: f64,
     device: f64,
+}
+
+/// The parts of a window.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    /// Packets of each, until the next begins.
+    length: u64,
+    /// Packets that were counted.
+    packets: [u64; MOST_PARTS],
+    /// The one that packets are counted in.
+    at: usize,
 }
 
 /// What has become of a choice.
@@ -95,8 +133,31 @@ pub(crate) struct Chosen {
 }
 
 impl Load {
-    fn at_price(self, price: f64) -> f64 {
-        price * self.processor + (1.0 - price) * self.device
+    fn add(&mut self, other: Load, times: u64) {
+        self.processor += other.processor * times as f64;
+        self.device += other.device * times as f64;
+    }
+
+    /// Until the slower one is ready, if the processor has so much besides.
+    fn longest(self, other_ps: f64) -> f64 {
+        (self.processor + other_ps).max(self.device)
+    }
+}
+
+impl Parts {
+    /// Of so many packets each, which the device's queue holds at once; at least as many as let the window be told.
+    fn of(in_flight: u64) -> Parts {
+        Parts { length: in_flight.max(LEAST_PART), packets: [0; MOST_PARTS], at: 0 }
+    }
+
+    /// Which one the next packet belongs to.
+    #[inline]
+    fn next(&mut self) -> usize {
+        if self.packets[self.at] >= self.length && self.at + 1 < MOST_PARTS {
+            self.at += 1;
+        }
+        self.packets[self.at] += 1;
+        self.at
     }
 }
 
@@ -119,11 +180,11 @@ impl Shape {
         }
     }
 
-    /// What is cheapest by this rule; of what costs the same, the least copying.
-    fn cheapest(&self, costs: &Costs, rule: Rule) -> usize {
-        let (mut best, mut least) = (0, self.load(costs, 0).at_price(rule.price));
-        for copied in self.candidates().filter(|copied| *copied <= rule.most) {
-            let cost = self.load(costs, copied).at_price(rule.price);
+    /// What is cheapest by this rule, if the processor has so much besides; of what costs the same, the least copying.
+    fn cheapest(&self, costs: &Costs, other_ps: f64, rule: Rule) -> usize {
+        let (mut best, mut least) = (0, rule.cost(self.load(costs, 0), other_ps));
+        for copied in self.candidates().filter(|copied| *copied <= rule.most()) {
+            let cost = rule.cost(self.load(costs, copied), other_ps);
             if cost < least * NOTICEABLE {
                 (best, least) = (copied, cost);
             }
@@ -151,8 +212,9 @@ pub(crate) struct Shapes {
     shapes: Vec<Shape>,
     /// By pieces and the logarithm of the bytes: the number of the shape, and one more.
     numbers: Vec<u8>,
-    /// Packets of this window that have none.
-    amount: Amount,
+    /// Packets of each part of this window that have none.
+    others: [Amount; MOST_PARTS],
+    parts: Parts,
 }
 
 /// Most pieces that are told apart, and doublings of bytes.
@@ -161,8 +223,12 @@ const DOUBLINGS: usize = 20;
 
 impl Shapes {
     pub(crate) fn new() -> Shapes {
-        let (shapes, numbers) = (Vec::with_capacity(MOST_SHAPES), vec![0; PIECES * DOUBLINGS]);
-        Shapes { shapes, numbers, amount: Amount::default() }
+        Shapes {
+            shapes: Vec::with_capacity(MOST_SHAPES),
+            numbers: vec![0; PIECES * DOUBLINGS],
+            others: Default::default(),
+            parts: Parts::of(0),
+        }
     }
 
     /// The number of a packet's shape, if there is one.
@@ -190,6 +256,7 @@ impl Shapes {
             first: 0,
             second: 0,
             packets: 0,
+            by_part: [0; MOST_PARTS],
             packets_before: 0,
             copied: 0,
             affordable: 0,
@@ -213,11 +280,13 @@ impl Shapes {
     /// A packet was handed over.
     #[inline]
     pub(crate) fn count(&mut self, shape: Option<usize>, pieces: &[(u64, u32)], bytes: u64) {
+        let part = self.parts.next();
         let Some(shape) = shape else {
-            return self.amount.add(pieces.len() as u64, bytes);
+            return self.others[part].add(pieces.len() as u64, bytes);
         };
         let shape = &mut self.shapes[shape];
         shape.packets += 1;
+        shape.by_part[part] += 1;
         shape.bytes = bytes;
         shape.first = pieces[0].1.into();
         shape.second = pieces.get(1).map_or(0, |piece| piece.1.into());
@@ -249,19 +318,26 @@ impl Shapes {
         sent.map(|shape| shape.bytes).max().unwrap_or(0)
     }
 
-    /// What the window's packets take the processor for copying and describing, and the device; with
-    /// nothing copied, or with what is chosen.
-    fn load(&self, costs: &Costs, copied: impl Fn(&Shape) -> usize) -> Load {
-        let other = (self.amount.pieces as f64, self.amount.bytes as f64);
-        let mut sum = Load {
-            processor: costs.describe.of(other.0, 0.0),
-            device: costs.device.of(other.0, other.1),
-        };
+    /// What the packets of each part take the processor for copying and describing, and the device; with nothing
+    /// copied, or with what is chosen.
+    fn loads(&self, costs: &Costs, copied: impl Fn(&Shape) -> usize) -> [Load; MOST_PARTS] {
+        let mut loads = self.others.map(|Amount { pieces, bytes }| Load {
+            processor: costs.describe.of(pieces as f64, 0.0),
+            device: costs.device.of(pieces as f64, bytes as f64),
+        });
         for shape in self.shapes.iter().filter(|shape| shape.packets > 0) {
             let load = shape.load(costs, copied(shape));
-            sum.processor += load.processor * shape.packets as f64;
-            sum.device += load.device * shape.packets as f64;
+            for (sum, packets) in loads.iter_mut().zip(shape.by_part) {
+                sum.add(load, packets);
+            }
         }
+        loads
+    }
+
+    /// The same of all.
+    fn load(&self, costs: &Costs, copied: impl Fn(&Shape) -> usize) -> Load {
+        let mut sum = Load::default();
+        self.loads(costs, copied).into_iter().for_each(|load| sum.add(load, 1));
         sum
     }
 
@@ -275,14 +351,21 @@ impl Shapes {
         self.load(costs, |shape| if bounced { shape.copied } else { 0 }).processor
     }
 
+    /// What the window takes if this is copied, and the processor has besides so much to do for each packet.
+    fn takes(&self, costs: &Costs, other_ps: f64, copied: impl Fn(&Shape) -> usize) -> f64 {
+        let loads = self.loads(costs, copied).into_iter().zip(self.parts.packets);
+        loads.map(|(load, packets)| load.longest(other_ps * packets as f64)).sum()
+    }
+
     /// Chooses for each shape, when the processor has besides so much to do for the window's packets.
     pub(crate) fn choose(&mut self, costs: &Costs, other_ps: f64) -> Chosen {
-        let longest = |load: Load| (load.processor + other_ps).max(load.device);
-        let worth = longest(self.load(costs, |_| 0)) * (1.0 - MARGIN);
-        let before = longest(self.load(costs, |shape| shape.copied));
+        let packets: u64 = self.parts.packets.iter().sum();
+        let other_ps = other_ps / packets.max(1) as f64;
+        let worth = self.takes(costs, other_ps, |_| 0) * (1.0 - MARGIN);
+        let before = self.takes(costs, other_ps, |shape| shape.copied);
         let (mut best, mut least) = (None, worth);
         for rule in Rule::all() {
-            let all = longest(self.load(costs, |shape| shape.cheapest(costs, rule)));
+            let all = self.takes(costs, other_ps, |shape| shape.cheapest(costs, other_ps, rule));
             if all < least * NOTICEABLE {
                 (best, least) = (Some(rule), all);
             }
@@ -293,7 +376,7 @@ impl Shapes {
             shape.find_affordable(costs);
             let copied = match best {
                 _ if keep => shape.copied,
-                Some(rule) => shape.cheapest(costs, rule),
+                Some(rule) => shape.cheapest(costs, other_ps, rule),
                 None => 0,
             };
             chosen.changed |= copied != shape.copied;
@@ -303,9 +386,11 @@ impl Shapes {
         chosen
     }
 
-    /// Begins a new window of observation.
-    pub(crate) fn begin(&mut self) {
-        self.shapes.iter_mut().for_each(|shape| shape.packets = 0);
-        self.amount = Amount::default();
+    /// Begins a new window of observation, with so many packets before it that the device has.
+    pub(crate) fn begin(&mut self, in_flight: u64) {
+        for shape in &mut self.shapes {
+            (shape.packets, shape.by_part) = (0, [0; MOST_PARTS]);
+        }
+        (self.others, self.parts) = (Default::default(), Parts::of(in_flight));
     }
 }
