@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use warikomi_clock::{Span, Time};
 use warikomi_measure::TimeBase;
-use warikomi_nic::Link;
+use warikomi_nic::{Link, Offer};
 use warikomi_protocol::answers::ProgramEnd;
 use warikomi_protocol::commands::{MountRoot, ProgramOutput, ProgramStart};
-use warikomi_session::{Session, SessionOptions};
+use warikomi_session::{Session, SessionError, SessionOptions};
 use warikomi_target::{CardId, TargetError};
-use warikomi_wire::{Cable, Wire};
+use warikomi_wire::{Cable, Loopback, Wire};
 
 use super::host::{PATH, TESTS};
 use super::ktap::{Case, Said, unsaid};
@@ -17,8 +17,9 @@ use super::programs::{Program, Scene};
 use crate::error::Error;
 use crate::watch::Watch;
 
-/// Bits that the cable carries in a second: more would fill the rings of a guest that has one processor for both ends.
-const BITS_PER_SECOND: u64 = 1_000_000_000;
+/// Bits that a cable between cards of 1000BASE-T carries in a second, and one between others.
+const GIGABIT: u64 = 1_000_000_000;
+const FAST_ETHERNET: u64 = 100_000_000;
 
 /// How long a card goes on with its link when the other end sends something else: as the master of a 1000BASE-T link does
 /// (IEEE 802.3, 40.4.5.2, maxwait_timer). Programs that set one end after the other count on it.
@@ -106,6 +107,16 @@ impl End {
     }
 }
 
+/// What the cable carries: what its cards can send. More would fill rings faster than any network of theirs, in a guest
+/// that has one processor for both ends.
+fn bits_per_second(options: &SessionOptions) -> Result<u64, Error> {
+    let card = (options.make_nic)(&options.nic, Box::new(Loopback::default()))
+        .map_err(SessionError::from)?;
+    let gigabit =
+        matches!(card.offered_link(), Link::Phy(offer) if offer.bits() & Offer::GIGABIT != 0);
+    Ok(if gigabit { GIGABIT } else { FAST_ETHERNET })
+}
+
 /// What a program said, and how it ended.
 pub(super) struct Ran {
     pub(super) cases: Vec<Case>,
@@ -120,7 +131,8 @@ impl Guest {
         scene: Scene,
         watch: &mut Watch,
     ) -> Result<Guest, Error> {
-        let [first, second] = Cable::with(Some(BITS_PER_SECOND), Cable::DEFAULT_CAPACITY);
+        let rate = bits_per_second(options)?;
+        let [first, second] = Cable::with(Some(rate), Cable::DEFAULT_CAPACITY);
         let mut ends = vec![first, second];
         if scene == Scene::Interfaces {
             ends.extend(Cable::pair().into_iter().next());

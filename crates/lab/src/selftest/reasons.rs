@@ -27,6 +27,14 @@ const KNOWN: &[Known] = &[
         ..OF_ALL
     },
     Known {
+        drivers: &["8139too"],
+        program: "drivers/net/hw/csum.py",
+        case: "tx_udp_zero_checksum",
+        says: "should be 0xFFFF, is 0x0",
+        why: "the driver has skb_copy_and_csum_dev sum its packets up, which sends a sum of 0 as it is",
+        ..OF_ALL
+    },
+    Known {
         program: "drivers/net/hw/devlink_port_split.py",
         says: "Failed to connect to devlink",
         why: NO_DEVLINK,
@@ -148,6 +156,36 @@ const KNOWN: &[Known] = &[
         ..OF_ALL
     },
     Known {
+        drivers: &["8139too"],
+        program: "drivers/net/gro.py",
+        says: "incorrect number of packets",
+        why: "the driver hands its frames to netif_receive_skb, which merges none",
+        ..OF_ALL
+    },
+    Known {
+        drivers: &["8139too"],
+        program: "drivers/net/gro.py",
+        says: "mtu greater than device maximum",
+        why: "the driver takes no packets of 4,096 bytes",
+        ..OF_ALL
+    },
+    Known {
+        drivers: &["8139cp"],
+        program: "drivers/net/gro.py",
+        case: "_large_max",
+        says: "incorrect packet geometry",
+        why: LONGER_THAN_THE_CARD_TAKES,
+        ..OF_ALL
+    },
+    Known {
+        drivers: &["8139cp"],
+        program: "drivers/net/gro.py",
+        case: "_large_rem",
+        says: "incorrect number of packets",
+        why: LONGER_THAN_THE_CARD_TAKES,
+        ..OF_ALL
+    },
+    Known {
         program: "drivers/net/gro.py",
         case: "_ipv4_data_lrg_1byte",
         says: "incorrect number of packets",
@@ -230,6 +268,14 @@ const KNOWN: &[Known] = &[
         program: "drivers/net/hw/rss_flow_label.py",
         says: "Operation not supported",
         why: NO_RSS,
+        ..OF_ALL
+    },
+    Known {
+        drivers: &["igb"],
+        program: "drivers/net/hw/rss_flow_label.py",
+        says: "it returned 1",
+        lacks: Lacks::Tool,
+        why: "this ethtool does not know the flow label, so it refuses it in words that the test does not look for",
         ..OF_ALL
     },
     Known {
@@ -331,6 +377,13 @@ const KNOWN: &[Known] = &[
         ..OF_ALL
     },
     Known {
+        drivers: &["8139too"],
+        program: "drivers/net/napi_id.py",
+        says: "napi ID is 0",
+        why: "the driver does not tell of its frames which NAPI instance they come from",
+        ..OF_ALL
+    },
+    Known {
         program: "drivers/net/hw/userns_devmem.py",
         says: "did not create userns",
         why: "the driver does not receive into the memory of another device; what the test fails of is that Linux \
@@ -406,6 +459,8 @@ const ONE_PROCESSOR: &str =
 const NO_RSS: &str =
     "the driver does not tell how packets are spread over queues, and does not set it";
 const NO_KEY: &str = "the driver does not tell the key of its hash";
+const LONGER_THAN_THE_CARD_TAKES: &str = "the driver lets packets of 4,096 bytes be set, whose frames have 18 bytes more \
+    than the card takes";
 const NO_LONG_PACKETS: &str = "the driver takes no packets of 9,000 bytes";
 
 /// Why a case of this test does not pass with this driver in this kernel, if that is known.
