@@ -8,6 +8,7 @@ mod code;
 mod elf;
 mod function;
 mod gdb;
+mod libraries;
 mod lines;
 mod memory;
 mod place;

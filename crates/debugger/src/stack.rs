@@ -1,9 +1,11 @@
-//! Who called what: the stack of a process whose code keeps frame pointers.
+//! Who called what: the stack of a process whose own code keeps frame pointers, and whose libraries say how they are
+//! left.
 //!
 //! A signal's handler runs on a stack of its own, above a frame in which the system has kept the registers of
 //! what was interrupted (`struct ucontext`, Linux arch/x86/include/uapi/asm/sigcontext.h). It returns through
 //! two instructions by which that frame is known (`mov $15,%eax; syscall`), as debuggers know it.
 
+use crate::libraries::Libraries;
 use crate::{Registers, Tracee};
 
 /// `mov $__NR_rt_sigreturn,%rax; syscall`.
@@ -42,38 +44,27 @@ impl Frame {
 /// The stack of a process that stands still, the innermost frame first.
 pub fn call_stack(tracee: &Tracee, registers: Registers) -> Vec<Frame> {
     let read = |address: u64, bytes: &mut [u8]| tracee.read(address, bytes).is_ok();
-    unwind(&read, registers)
+    let mut libraries = Libraries::of(tracee.process_id());
+    unwind(&read, &mut libraries, registers)
 }
 
-fn unwind(read: &dyn Fn(u64, &mut [u8]) -> bool, mut at: Registers) -> Vec<Frame> {
-    let word = |address: u64| {
-        let mut bytes = [0; 8];
-        read(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
-    };
-    let starts_with = |address: u64, wanted: &[u8]| {
-        let mut bytes = [0; SIGNAL_RETURN.len()];
-        let bytes = &mut bytes[..wanted.len()];
-        read(address, bytes) && bytes == wanted
-    };
+/// Reads so many bytes, if they can be read.
+type ReadBytes<'a> = dyn Fn(u64, &mut [u8]) -> bool + 'a;
+
+fn unwind(read: &ReadBytes<'_>, libraries: &mut Libraries, mut at: Registers) -> Vec<Frame> {
+    let word = |address: u64| word(read, address);
     let mut frames = vec![Frame { pc: at.pc, interrupted: true }];
-    let mut leaf = true;
     while frames.len() < MOST_FRAMES {
-        // Where the address to return to is depends on how much of the frame stands.
-        let place = if leaf && (starts_with(at.pc, &[PUSH_FP]) || starts_with(at.pc, &[RETURN])) {
-            at.sp
-        } else if leaf && starts_with(at.pc, &MOVE_FP) {
-            at.sp.wrapping_add(8)
-        } else {
-            at.fp.wrapping_add(8)
+        let (last, leaf) =
+            frames.last().map_or((at.pc, true), |last| (last.at(), last.interrupted));
+        let caller = match libraries.at(last) {
+            Some(code) => code.caller(at, &word),
+            None => caller_by_frame_pointer(read, at, leaf),
         };
-        let Some(pc) = word(place).filter(|&pc| pc != 0) else { break };
-        if place == at.fp.wrapping_add(8) {
-            let Some(fp) = word(at.fp) else { break };
-            at.fp = fp;
-        }
-        at = Registers { pc, sp: place.wrapping_add(8), fp: at.fp };
-        leaf = starts_with(pc, &SIGNAL_RETURN);
-        if leaf {
+        let Some(caller) = caller else { break };
+        at = caller;
+        let interrupted = starts_with(read, at.pc, &SIGNAL_RETURN);
+        if interrupted {
             let [Some(pc), Some(sp), Some(fp)] =
                 [PC, SP, FP].map(|at_| word(at.sp.wrapping_add(at_)))
             else {
@@ -81,9 +72,36 @@ fn unwind(read: &dyn Fn(u64, &mut [u8]) -> bool, mut at: Registers) -> Vec<Frame
             };
             at = Registers { pc, sp, fp };
         }
-        frames.push(Frame { pc: at.pc, interrupted: leaf });
+        frames.push(Frame { pc: at.pc, interrupted });
     }
     frames
+}
+
+/// Where code goes back to that keeps frame pointers. That place depends on how much of the frame stands in a `leaf`,
+/// which has called nothing.
+fn caller_by_frame_pointer(read: &ReadBytes<'_>, at: Registers, leaf: bool) -> Option<Registers> {
+    let word = |address: u64| word(read, address);
+    let begins = |instruction: &[u8]| leaf && starts_with(read, at.pc, instruction);
+    let (place, fp) = if begins(&[PUSH_FP]) || begins(&[RETURN]) {
+        (at.sp, at.fp)
+    } else if begins(&MOVE_FP) {
+        (at.sp.wrapping_add(8), at.fp)
+    } else {
+        (at.fp.wrapping_add(8), word(at.fp)?)
+    };
+    let pc = word(place).filter(|&pc| pc != 0)?;
+    Some(Registers { pc, sp: place.wrapping_add(8), fp })
+}
+
+fn word(read: &ReadBytes<'_>, address: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    read(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
+}
+
+fn starts_with(read: &ReadBytes<'_>, address: u64, wanted: &[u8]) -> bool {
+    let mut bytes = [0; SIGNAL_RETURN.len()];
+    let bytes = &mut bytes[..wanted.len()];
+    read(address, bytes) && bytes == wanted
 }
 
 #[cfg(test)]
@@ -110,7 +128,11 @@ mod tests {
                     })
                 })
             };
-            unwind(&read, registers).iter().map(|frame| (frame.pc, frame.interrupted)).collect()
+            let mut none = Libraries::default();
+            unwind(&read, &mut none, registers)
+                .iter()
+                .map(|frame| (frame.pc, frame.interrupted))
+                .collect()
         }
     }
 

@@ -107,6 +107,11 @@ impl Tracee {
         Ok(Tracee { pid: id, memory, breakpoints, stopped: None, handed_over: false })
     }
 
+    /// Its number.
+    pub fn process_id(&self) -> u32 {
+        self.pid.as_raw().cast_unsigned()
+    }
+
     /// Whether it stands still.
     pub fn is_stopped(&self) -> bool {
         self.stopped.is_some()

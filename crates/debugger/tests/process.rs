@@ -1,5 +1,6 @@
 //! A process of ours, stopped at places in its code. The process is this program, run as one of its tests.
 
+use std::collections::HashSet;
 use std::hint::black_box;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,9 +13,10 @@ fn place_to_stop_at(count: u64) -> u64 {
     black_box(count).wrapping_mul(3)
 }
 
-/// A process that comes by all the time, and one that does so now and then.
+/// A process that comes by all the time, one that does so now and then, and one that asks the C library for memory.
 const BUSY: &str = "busy";
 const USUAL: &str = "usual";
+const ALLOCATES: &str = "allocates";
 
 /// Runs until it is killed; does nothing when it is run as a test.
 #[test]
@@ -24,7 +26,9 @@ fn process() {
     let mut count = 0;
     loop {
         count = place_to_stop_at(count) + 1;
-        if kind != BUSY {
+        if kind == ALLOCATES {
+            black_box((0..count % 40).map(|n| vec![0_u8; 8 << (n % 12)]).collect::<Vec<_>>());
+        } else if kind != BUSY {
             std::thread::sleep(Duration::from_micros(200));
         }
     }
@@ -135,6 +139,42 @@ fn it_stops_at_a_breakpoint_as_often_as_it_comes_by_and_goes_on_when_let_go() {
     let mut again = Tracee::seize(debugged.thread).unwrap();
     again.set_breakpoint(address).unwrap();
     wait_for(&mut again, Stop::Breakpoint(address));
+}
+
+/// The C library keeps no frame pointers, and uses their register for something else.
+#[test]
+fn who_called_the_c_library_is_found_wherever_that_stands() {
+    let debugged = Debugged::start_as(ALLOCATES);
+    let address = debugged.function().address + debugged.moved;
+    let mut tracee = Tracee::seize(debugged.thread).unwrap();
+    tracee.set_breakpoint(address).unwrap();
+    wait_for(&mut tracee, Stop::Breakpoint(address));
+    tracee.clear_breakpoints().unwrap();
+    tracee.resume().unwrap();
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", debugged.child.id())).unwrap();
+    let code_of = |name: &str| {
+        let line = maps.lines().find(|line| line.contains(" r-xp ") && line.contains(name));
+        let (from, to) = line.unwrap().split_once(' ').unwrap().0.split_once('-').unwrap();
+        let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
+        number(from)..number(to)
+    };
+    let library = code_of("/libc.so");
+    let program = code_of(std::env::current_exe().unwrap().to_str().unwrap());
+    let mut places = HashSet::new();
+    for _ in 0..500 {
+        assert_eq!(tracee.interrupt().unwrap(), Stop::Interrupted);
+        let registers = tracee.registers().unwrap();
+        if library.contains(&registers.pc) {
+            let stack = call_stack(&tracee, registers);
+            let caller = stack.iter().find(|frame| !library.contains(&frame.pc));
+            let found = caller.is_some_and(|caller| program.contains(&caller.pc));
+            assert!(found, "{registers:x?} {stack:x?}\n{maps}");
+            places.insert(registers.pc);
+        }
+        tracee.resume().unwrap();
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    assert!(places.len() > 10, "it was hardly ever seen in the C library: {}", places.len());
 }
 
 /// A signal that comes at the same time takes the place of the stop that was asked for.
