@@ -13,6 +13,7 @@ use gimli::{
     X86_64,
 };
 use object::{Object, ObjectSection, ObjectSegment};
+use procfs::process::{MMapPath, MemoryMap, Process};
 
 use crate::Registers;
 use crate::elf::Reader;
@@ -54,11 +55,13 @@ struct Library {
 impl Libraries {
     /// Those of a process; none if it cannot be looked at.
     pub(crate) fn of(pid: u32) -> Libraries {
-        let program = fs::read_link(format!("/proc/{pid}/exe")).ok();
-        let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        let all = text.lines().filter_map(Mapping::parse);
-        let mappings = all.filter(|mapping| Some(&mapping.path) != program.as_ref()).collect();
-        Libraries { mappings, read: HashMap::new() }
+        let mappings = || {
+            let process = Process::new(pid.cast_signed()).ok()?;
+            let program = process.exe().ok()?;
+            let all = process.maps().ok()?.into_iter().filter_map(Mapping::of);
+            Some(all.filter(|mapping| mapping.path != program).collect())
+        };
+        Libraries { mappings: mappings().unwrap_or_default(), read: HashMap::new() }
     }
 
     /// The one whose code an instruction is, if it is a library's that says how it is left.
@@ -73,15 +76,10 @@ impl Libraries {
 }
 
 impl Mapping {
-    /// Of a line of `/proc/PID/maps`: `7f00-7f80 r-xp 00001000 08:01 42   /lib/libc.so.6` (proc(5)).
-    fn parse(line: &str) -> Option<Mapping> {
-        let mut fields = line.split_ascii_whitespace();
-        let (from, to) = fields.next()?.split_once('-')?;
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let addresses = number(from)?..number(to)?;
-        let offset = number(fields.nth(1)?)?;
-        let path = PathBuf::from(&line[line.find('/')?..]);
-        Some(Mapping { addresses, offset, path })
+    /// If it is one of a file.
+    fn of(map: MemoryMap) -> Option<Mapping> {
+        let MMapPath::Path(path) = map.pathname else { return None };
+        Some(Mapping { addresses: map.address.0..map.address.1, offset: map.offset, path })
     }
 }
 
