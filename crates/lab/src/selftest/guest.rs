@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use warikomi_clock::{Span, Time};
 use warikomi_measure::TimeBase;
-use warikomi_nic::{Link, Offer};
+use warikomi_nic::{Link, MakeNic, NicOptions, Offer};
 use warikomi_protocol::answers::ProgramEnd;
 use warikomi_protocol::commands::{MountRoot, ProgramOutput, ProgramStart};
 use warikomi_session::{Session, SessionError, SessionOptions};
@@ -109,9 +109,8 @@ impl End {
 
 /// What the cable carries: what its cards can send. More would fill rings faster than any network of theirs, in a guest
 /// that has one processor for both ends.
-fn bits_per_second(options: &SessionOptions) -> Result<u64, Error> {
-    let card = (options.make_nic)(&options.nic, Box::new(Loopback::default()))
-        .map_err(SessionError::from)?;
+fn bits_per_second(make: MakeNic, options: &NicOptions) -> Result<u64, SessionError> {
+    let card = make(options, Box::<Loopback>::default())?;
     let gigabit =
         matches!(card.offered_link(), Link::Phy(offer) if offer.bits() & Offer::GIGABIT != 0);
     Ok(if gigabit { GIGABIT } else { FAST_ETHERNET })
@@ -131,7 +130,7 @@ impl Guest {
         scene: Scene,
         watch: &mut Watch,
     ) -> Result<Guest, Error> {
-        let rate = bits_per_second(options)?;
+        let rate = bits_per_second(options.make_nic, &options.nic)?;
         let [first, second] = Cable::with(Some(rate), Cable::DEFAULT_CAPACITY);
         let mut ends = vec![first, second];
         if scene == Scene::Interfaces {
@@ -259,6 +258,20 @@ impl Guest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cable_carries_what_its_cards_send() {
+        for (model, rate) in [
+            ("rtl8139", FAST_ETHERNET),
+            ("rtl8139cp", FAST_ETHERNET),
+            ("rtl8168", GIGABIT),
+            ("e1000e", GIGABIT),
+            ("igb", GIGABIT),
+        ] {
+            let carries = bits_per_second(warikomi_nic::build, &NicOptions::of(model)).unwrap();
+            assert_eq!(carries, rate, "{model}");
+        }
+    }
 
     #[test]
     fn a_card_hears_of_the_other_end_when_it_has_lost_it() {

@@ -18,6 +18,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use serde::{Deserialize, Serialize};
 use warikomi_measure::{RunResult, TimeBase, table};
+use warikomi_protocol::commands::MountRoot;
 use warikomi_session::{LINUX_DRIVER, PreparedSelftests, SessionOptions};
 use warikomi_target::TargetError;
 
@@ -114,8 +115,9 @@ impl Experiment for Selftest {
         let root = host::root(prepared.tree());
         let name = |cell: &Cell<'_>| format!("{} {}", cell.driver, cell.program.path);
         let limit = Duration::from_secs(self.limit);
+        let mut started = false;
         let made = watch.each(&cells, name, |cell, watch| {
-            let ran = in_a_guest(cell, &root, limit, watch)?;
+            let ran = in_a_guest(cell, &root, limit, &mut started, watch)?;
             let (driver, test) = (cell.driver.to_owned(), cell.program.path.clone());
             Ok(Made { driver, test, seconds: ran.seconds, cases: ran.cases })
         })?;
@@ -167,27 +169,45 @@ impl Selftest {
     }
 }
 
-/// Runs one test in a guest of its own. A guest that dies of it is a failure of the test, and the next one has another.
+/// Runs one test in a guest of its own. A guest that dies of it is a failure of the test, and the next one has another;
+/// so is one that does not start, if others have.
 fn in_a_guest(
     cell: &Cell<'_>,
-    root: &warikomi_protocol::commands::MountRoot,
+    root: &MountRoot,
     limit: Duration,
+    started: &mut bool,
     watch: &mut Watch,
 ) -> Result<Ran, Error> {
-    let mut guest = Guest::start(&cell.options, root, cell.program.scene, watch)?;
+    let start = Guest::start(&cell.options, root, cell.program.scene, watch);
+    let mut guest = match start {
+        Err(Error::Target(error)) if *started && !is_interrupted(&error) => {
+            return Ok(failed("the guest did not start", &error));
+        }
+        guest => guest?,
+    };
+    *started = true;
     match guest.test(cell.program, limit, watch) {
         Ok(ran) => {
             guest.stop()?;
             Ok(ran)
         }
-        Err(Error::Target(error)) if !matches!(error, TargetError::Interrupted) => {
+        Err(Error::Target(error)) if !is_interrupted(&error) => {
             // It may be gone already.
             let _ = guest.stop();
-            let died = Case::of_program("the guest did not survive it", &error.to_string());
-            Ok(Ran { cases: vec![died], seconds: 0.0 })
+            Ok(failed("the guest did not survive it", &error))
         }
         Err(error) => Err(error),
     }
+}
+
+/// Whether the user ended it.
+fn is_interrupted(error: &TargetError) -> bool {
+    matches!(error, TargetError::Interrupted)
+}
+
+/// What came of a test whose guest has failed.
+fn failed(what: &str, error: &TargetError) -> Ran {
+    Ran { cases: vec![Case::of_program(what, &error.to_string())], seconds: 0.0 }
 }
 
 fn conclude(watch: &Watch, asked: Asked, made: Vec<Made>) -> Conclusion {
