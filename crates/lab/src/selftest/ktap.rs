@@ -60,6 +60,8 @@ pub struct Said {
     planned: Option<usize>,
     /// What was said since the last result.
     before: String,
+    /// Whether the last line was a result behind which stands what is wrong.
+    says_why: bool,
     /// A line that has not ended, and whether what follows of it is left out.
     unfinished: String,
     is_too_long: bool,
@@ -109,14 +111,13 @@ impl Said {
     fn line(&mut self, line: &str) {
         if let Some(planned) = line.strip_prefix("1..").and_then(|count| count.parse().ok()) {
             self.planned = Some(planned);
-        } else if let Some(case) = ktap(line).or_else(|| old(line)).or_else(|| brackets(line)) {
+        } else if let Some(case) = ktap(line).or_else(|| old(line)) {
             self.add(case);
-        } else if let (Some(more), Some(case)) = (line.strip_prefix('\t'), self.cases.last_mut())
-            && case.said.is_empty()
-            && self.before.is_empty()
-        {
-            // What is wrong stands behind the result, and not before it.
-            cut(more.trim(), SAID_BYTES).clone_into(&mut case.said);
+        } else if let Some(case) = brackets(line) {
+            self.add(case);
+            self.says_why = true;
+        } else if let (Some(why), true) = (line.strip_prefix('\t'), self.says_why) {
+            self.explain(why.trim());
         } else if !line.starts_with("KTAP version") && !line.starts_with("TAP version") {
             let line = line.strip_prefix('#').unwrap_or(line).trim();
             self.keep(line);
@@ -125,6 +126,7 @@ impl Said {
 
     /// Of what was said before a result, the last is what counts.
     fn keep(&mut self, line: &str) {
+        self.says_why = false;
         if line.is_empty() {
             return;
         }
@@ -138,7 +140,22 @@ impl Said {
         }
     }
 
+    /// Adds to what was said before the last result, which may be about something else.
+    fn explain(&mut self, why: &str) {
+        self.says_why = false;
+        let Some(case) = self.cases.last_mut() else { return };
+        let why = cut(why, SAID_BYTES);
+        if case.said.len() + 1 + why.len() > SAID_BYTES {
+            case.said.clear();
+        }
+        if !case.said.is_empty() {
+            case.said.push('\n');
+        }
+        case.said.push_str(why);
+    }
+
     fn add(&mut self, mut case: Case) {
+        self.says_why = false;
         let before = std::mem::take(&mut self.before);
         if case.said.is_empty() && case.outcome != Outcome::Passed {
             case.said = before;

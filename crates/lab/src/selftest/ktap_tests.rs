@@ -48,6 +48,19 @@ fn both_forms_of_scripts_are_read() {
     assert_eq!(read(text), expected);
 }
 
+/// Programs that a test calls speak of other things before its result.
+#[test]
+fn why_a_result_is_what_it_is_stands_behind_it_whatever_was_said_before() {
+    let text = "Invalid argument\nTEST: No cable [FAIL]\n\tExpected \"No cable\"\n\tno more\n\
+                TEST: one [FAIL]\nnoise\n\tof the next\nTEST: two [FAIL]\n";
+    let expected = [
+        of("No cable", Outcome::Failed, "Invalid argument\nExpected \"No cable\""),
+        of("one", Outcome::Failed, "no more"),
+        of("two", Outcome::Failed, "noise\nof the next"),
+    ];
+    assert_eq!(read(text), expected);
+}
+
 #[test]
 fn a_result_that_belongs_to_another_is_none() {
     let text = "    ok 1 inner\nok 1 outer\nok\nok x\nnot ok\nokay 1 no\n";

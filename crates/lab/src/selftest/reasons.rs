@@ -116,6 +116,16 @@ const KNOWN: &[Known] = &[
         ..OF_ALL
     },
     Known {
+        kernel: "7.2",
+        program: "drivers/net/hw/ethtool.sh",
+        case: "force speed 10 vs. autoneg",
+        says: "Invalid argument",
+        lacks: Lacks::Kernel,
+        why: "without a link the kernel's mii.c tells no speed, and refuses a setting without one: a card whose speed was \
+            forced does not negotiate again",
+        ..OF_ALL
+    },
+    Known {
         drivers: &["8139too"],
         program: "drivers/net/hw/ethtool.sh",
         says: "it did not end in time",
@@ -271,7 +281,6 @@ const KNOWN: &[Known] = &[
         ..OF_ALL
     },
     Known {
-        drivers: &["igb"],
         program: "drivers/net/hw/rss_flow_label.py",
         says: "it returned 1",
         lacks: Lacks::Tool,
@@ -345,6 +354,13 @@ const KNOWN: &[Known] = &[
         program: "drivers/net/hw/tso.py",
         says: "qstats_get",
         why: "the driver has no statistics of its queues, by which the test counts segments",
+        ..OF_ALL
+    },
+    Known {
+        drivers: &["e1000e"],
+        program: "drivers/net/ping.py",
+        says: "100% packet loss",
+        why: "the driver starts its card and link anew when checksums are switched, and the test waits for half a second",
         ..OF_ALL
     },
     Known {
