@@ -121,8 +121,8 @@ const KNOWN: &[Known] = &[
         case: "force speed 10 vs. autoneg",
         says: "Invalid argument",
         lacks: Lacks::Kernel,
-        why: "without a link the kernel's mii.c tells no speed, and refuses a setting without one: a card whose speed was \
-            forced does not negotiate again",
+        why: "without a link the kernel's MII library tells no speed, and refuses a setting without one: a card whose \
+            speed was forced does not negotiate again",
         ..OF_ALL
     },
     Known {
