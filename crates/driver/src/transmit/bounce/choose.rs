@@ -145,7 +145,7 @@ impl Load {
 }
 
 impl Parts {
-    /// Of so many packets each, which the device's queue holds at once; at least as many as let the window be told.
+    /// Of as many packets each as the device holds at once, but [`LEAST_PART`] at least.
     fn of(in_flight: u64) -> Parts {
         Parts { length: in_flight.max(LEAST_PART), packets: [0; MOST_PARTS], at: 0 }
     }
