@@ -48,7 +48,7 @@ pub fn call_stack(tracee: &Tracee, registers: Registers) -> Vec<Frame> {
     unwind(&read, &mut libraries, registers)
 }
 
-/// Reads so many bytes, if they can be read.
+/// Fills a buffer from the process's memory at an address; false if that cannot be read.
 type ReadBytes<'a> = dyn Fn(u64, &mut [u8]) -> bool + 'a;
 
 fn unwind(read: &ReadBytes<'_>, libraries: &mut Libraries, mut at: Registers) -> Vec<Frame> {

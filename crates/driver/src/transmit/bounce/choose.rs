@@ -386,7 +386,7 @@ impl Shapes {
         chosen
     }
 
-    /// Begins a new window of observation, with so many packets before it that the device has.
+    /// Begins a new window of observation; the device holds `in_flight` packets now.
     pub(crate) fn begin(&mut self, in_flight: u64) {
         for shape in &mut self.shapes {
             (shape.packets, shape.by_part) = (0, [0; MOST_PARTS]);
