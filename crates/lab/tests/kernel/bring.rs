@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use warikomi_clock::{Span, TscClock};
 use warikomi_inject::Plan;
-use warikomi_kernel::{Cache, DriverMode, Image, Wanted};
+use warikomi_kernel::{Cache, DriverMode, Image, KernelError, Wanted};
 use warikomi_lab::{NewRun, Progress, Watch};
 use warikomi_nic::{Nic, NicOptions};
 use warikomi_session::{Interrupts, Session, SessionError, SessionOptions};
@@ -16,27 +16,29 @@ use warikomi_wire::{Wire, WireKind};
 
 use crate::options::options_of;
 
-/// The kernel to test with, drivers as modules.
-pub(crate) fn image() -> Image {
+/// The image of the version that is named, drivers as modules: one of `warikomi kernel build`, or that which
+/// `tests/virtual_time` makes, if `WARIKOMI_TEST_VIRTUAL` is set. Its time can be virtual, and here is not.
+fn find(more_drivers: bool) -> Result<Image, KernelError> {
     let version = std::env::var("WARIKOMI_TEST_KERNEL").ok();
-    let cache = Cache::of_this_user().expect("a cache");
-    let drivers = Some(DriverMode::Module);
-    cache
-        .find(&Wanted { version: version.as_deref(), drivers, ..Wanted::default() })
-        .expect("a kernel to test with; make it with: warikomi kernel build")
+    let virtual_time = std::env::var_os("WARIKOMI_TEST_VIRTUAL").is_some();
+    Cache::of_this_user()?.find(&Wanted {
+        version: version.as_deref(),
+        drivers: Some(DriverMode::Module),
+        more_drivers,
+        virtual_time,
+        own_module: virtual_time.then_some("r8169_looks_once"),
+        ..Wanted::default()
+    })
+}
+
+/// The kernel to test with.
+pub(crate) fn image() -> Image {
+    find(false).expect("a kernel to test with; make it with: warikomi kernel build")
 }
 
 /// The same with the drivers of further cards, if it was built with them.
 pub(crate) fn image_with_more_drivers() -> Option<Image> {
-    let version = std::env::var("WARIKOMI_TEST_KERNEL").ok();
-    let cache = Cache::of_this_user().expect("a cache");
-    let wanted = Wanted {
-        version: version.as_deref(),
-        drivers: Some(DriverMode::Module),
-        more_drivers: true,
-        ..Wanted::default()
-    };
-    match cache.find(&wanted) {
+    match find(true) {
         Ok(image) => Some(image),
         Err(error) => {
             skipped(&error.to_string());
