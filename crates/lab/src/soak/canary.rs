@@ -46,7 +46,7 @@ pub(super) fn of_kernel(
     judge: Judge<'_, KernelHistory>,
 ) -> Result<Vec<Canary>, Error> {
     let canary = |bug: kernel::Bug| {
-        find(bug.to_string(), [KernelHistory::with(bug, kernel)?].into_iter(), judge)
+        find(bug.to_string(), KernelHistory::with(bug, kernel)?.into_iter(), judge)
     };
     kernel::Bug::ALL.into_iter().map(canary).collect()
 }

@@ -44,9 +44,9 @@ impl KernelHistory {
         KernelHistory::of(line, kernel, None)
     }
 
-    /// A plain one in which something is wrong.
-    pub(super) fn with(bug: Bug, kernel: &KernelArguments) -> Result<KernelHistory, Error> {
-        KernelHistory::of(bug.line(), kernel, Some(bug))
+    /// Plain ones in which something is wrong.
+    pub(super) fn with(bug: Bug, kernel: &KernelArguments) -> Result<Vec<KernelHistory>, Error> {
+        bug.lines().into_iter().map(|line| KernelHistory::of(line, kernel, Some(bug))).collect()
     }
 
     /// An error if the experiment refuses it: what is left may not go together.

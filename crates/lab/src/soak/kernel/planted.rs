@@ -49,6 +49,9 @@ pub(in crate::soak) enum Sending {
     Changes,
 }
 
+/// Accesses of the driver, by number, that are struck until one shows what is planted.
+const ACCESSES: [&str; 8] = ["1", "2", "3", "4", "5", "6", "7", "8"];
+
 impl Bug {
     pub(in crate::soak) const ALL: [Bug; 10] = [
         Bug::Receiving(Receiving::Loses),
@@ -63,8 +66,8 @@ impl Bug {
         Bug::Striking,
     ];
 
-    /// A plain history in which it shows. Of a fault that is among its flags the checkers are not told.
-    pub(super) fn line(self) -> Line {
+    /// Plain histories, of which it shows in one at least. Of a fault among their flags the checkers are not told.
+    pub(super) fn lines(self) -> Vec<Line> {
         let fault = match self {
             Bug::Receiving(Receiving::ForgetsInterrupt) => Some("interrupt-dropped:at=500us"),
             Bug::Receiving(Receiving::ForgetsDescriptor) => {
@@ -76,17 +79,21 @@ impl Bug {
             Bug::Receiving(_) => {
                 let mut flags = vec![("seed", "1"), ("count", "100"), ("interval", "20us")];
                 flags.extend(fault.map(|fault| ("fault", fault)));
-                Line::of(Kind::Receives, &flags)
+                vec![Line::of(Kind::Receives, &flags)]
             }
             Bug::Sending(_) => {
                 let flags = [("senders", "udp"), ("sizes", "200"), ("interrupts", "napi")];
                 let flags = [&[("seed", "1"), ("count", "100"), ("repeat", "1")], &flags[..]];
-                Line::of(Kind::Sends, &flags.concat())
+                vec![Line::of(Kind::Sends, &flags.concat())]
             }
-            Bug::Striking => {
-                let flags = [(PLACE, ANY_ACCESS), ("deliver", "fault:interrupt-dropped")];
-                Line::of(Kind::Strikes, &flags)
-            }
+            // A driver may make up for what is dropped at an access, if it looks at its rings behind that.
+            Bug::Striking => ACCESSES
+                .map(|nth| {
+                    let flags =
+                        [(PLACE, ANY_ACCESS), ("nth", nth), ("deliver", "fault:interrupt-dropped")];
+                    Line::of(Kind::Strikes, &flags)
+                })
+                .into(),
         }
     }
 }
@@ -211,5 +218,24 @@ impl Wire for PlantedWire {
 
     fn counters(&self) -> WireCounters {
         self.host.counters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_strikes_is_planted_at_one_access_after_another() {
+        let lines = Bug::Striking.lines();
+        let at = |nth: usize| lines[nth - 1].words().join(" ");
+        for nth in 1..=lines.len() {
+            let expected =
+                format!("--virtual any access --nth {nth} --deliver fault:interrupt-dropped");
+            assert_eq!(at(nth), expected);
+        }
+        assert_eq!(lines.len(), 8);
+        let others = Bug::ALL.iter().filter(|bug| **bug != Bug::Striking);
+        assert!(others.into_iter().all(|bug| bug.lines().len() == 1));
     }
 }
