@@ -233,7 +233,6 @@ impl ConfigBuilder {
         let end = offset + capability.bytes.len();
         assert!(end <= SIZE, "no room for capability {:#x}", capability.bytes[0]);
         self.space.bytes[offset..end].copy_from_slice(&capability.bytes);
-        self.space.bytes[offset + 1] = 0;
         self.space.bytes[self.link] = offset as u8;
         let writable = &mut self.space.writable[offset..offset + capability.writable.len()];
         writable.copy_from_slice(&capability.writable);
@@ -452,6 +451,18 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "BAR 5 does not fit into the header")]
+    fn the_last_bar_has_no_second_half() {
+        let _ = ConfigSpace::builder(IDENTITY).bar(5, BarKind::Memory64, 4096);
+    }
+
+    #[test]
+    #[should_panic(expected = "no room for capability 0x5")]
+    fn a_capability_does_not_reach_over_the_end() {
+        let _ = ConfigSpace::builder(IDENTITY).capability_at(0xf8, Capability::msi(1, false));
+    }
+
+    #[test]
     fn msi_is_programmed_field_by_field() {
         let mut config = space();
         assert_eq!(config.read(0x34, Width::B1), 0x50);
@@ -475,6 +486,7 @@ mod tests {
             .capability_at(0, Capability::msix(layout))
             .build();
         assert_eq!([0x50, 0x51, 0x60].map(|at| config.read(at, Width::B1)), [0x05, 0x60, 0x11]);
+        assert_eq!(config.read(0x06, Width::B2), 0x0010, "there is a list of capabilities");
         assert_eq!(config.msi().masked, 0);
         config.set_msi_pending(u32::MAX);
         assert_eq!(config.msix_layout(), Some(layout));
@@ -526,7 +538,8 @@ mod tests {
     fn status_errors_are_cleared_by_writing_ones() {
         let mut config = space();
         config.set_status(0x2000);
-        assert_eq!(config.read(0x06, Width::B2), 0x2010);
+        config.set_status(0x2000);
+        assert_eq!(config.read(0x06, Width::B2), 0x2010, "an error that comes again stays");
         config.write(0x06, Width::B2, 0x2000);
         assert_eq!(config.read(0x06, Width::B2), 0x0010);
     }
@@ -543,10 +556,15 @@ mod tests {
         assert_eq!(config.read(0x06, Width::B2), 0x0010);
     }
 
+    /// Most of them inside, and around the end.
+    fn offsets() -> impl Strategy<Value = u16> {
+        prop_oneof![4 => 0..SIZE as u16 + 8, 1 => any::<u16>()]
+    }
+
     proptest! {
         #[test]
         fn no_access_panics_or_changes_the_identity(
-            accesses in prop::collection::vec((any::<u16>(), 0usize..4, any::<u64>()), 0..100)
+            accesses in prop::collection::vec((offsets(), 0usize..4, any::<u64>()), 0..100)
         ) {
             let mut config = space();
             for (offset, width, value) in accesses {

@@ -368,6 +368,12 @@ mod tests {
     }
 
     #[test]
+    fn a_descriptor_is_its_four_words() {
+        let words = [0x8000_0001, 0xffff_fffe, 0x1234_5678, 0xfedc_ba98];
+        assert_eq!(Descriptor::new(words).words(), words);
+    }
+
+    #[test]
     fn a_transfer_across_two_regions_is_one_transfer() {
         let ranges = [(GuestAddress(0), 0x1000), (GuestAddress(0x1000), 0x1000)];
         let memory = SharedMemory::new(GuestMemoryMmap::from_ranges(&ranges).unwrap());

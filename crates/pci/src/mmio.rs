@@ -50,3 +50,50 @@ pub trait Mmio {
     /// Writes configuration space.
     fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was read and written: BAR, offset, and the value of a write.
+    #[derive(Default)]
+    struct Recorder(Vec<(u8, u64, Option<u64>)>);
+
+    impl Mmio for Recorder {
+        fn register_bar(&self) -> u8 {
+            2
+        }
+
+        fn bar_read(&mut self, bar: u8, offset: u64, _: Width) -> Result<u64, MmioError> {
+            self.0.push((bar, offset, None));
+            Ok(7)
+        }
+
+        fn bar_write(
+            &mut self,
+            bar: u8,
+            offset: u64,
+            _: Width,
+            value: u64,
+        ) -> Result<(), MmioError> {
+            self.0.push((bar, offset, Some(value)));
+            Ok(())
+        }
+
+        fn config_read(&mut self, _: u16, _: Width) -> Result<u64, MmioError> {
+            panic!("a register is not in configuration space")
+        }
+
+        fn config_write(&mut self, _: u16, _: Width, _: u64) -> Result<(), MmioError> {
+            panic!("a register is not in configuration space")
+        }
+    }
+
+    #[test]
+    fn registers_are_in_their_bar() {
+        let mut mmio = Recorder::default();
+        assert_eq!(mmio.read(0x38, Width::B1), Ok(7));
+        assert_eq!(mmio.write(0x3c, Width::B2, 5), Ok(()));
+        assert_eq!(mmio.0, [(2, 0x38, None), (2, 0x3c, Some(5))]);
+    }
+}

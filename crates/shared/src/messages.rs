@@ -141,6 +141,21 @@ mod tests {
             assert!(receiver.pending());
             let got: Vec<_> = std::iter::from_fn(|| receiver.take()).collect();
             assert_eq!(got, [7, round, 9]);
+            assert!(!receiver.pending());
+            assert_eq!(sender.sent(), 3 * (u64::from(round) + 1));
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_has_kept_up_finds_the_number_beside_the_count() {
+        let words = Rc::new(Local(Default::default()));
+        let mut sender = MessageSender::new(words.clone(), PLACE);
+        let mut receiver = MessageReceiver::new(words.clone(), PLACE);
+        for message in 0..10 {
+            sender.send(100 + message);
+            // The places of all are in another cache line, which it does not need.
+            (3..7).for_each(|at| words.store(at, 0, Ordering::Relaxed));
+            assert_eq!((receiver.take(), receiver.take()), (Some(100 + message), None));
         }
     }
 

@@ -151,6 +151,46 @@ mod tests {
         });
     }
 
+    /// Each of two threads writes a word of its own and then reads the other's. With a full fence between the two, one
+    /// of them at least sees what the other has written; without it, processors let a read overtake a write.
+    #[test]
+    fn a_read_does_not_overtake_a_write_before_a_fence() {
+        const ROUNDS: u64 = if cfg!(miri) { 100 } else { 100_000 };
+        let (written, seen, arrived) = ([0, 64], [128, 192], 256);
+        let words = SharedWords::anonymous(4_096);
+        let meet = |times: u64| {
+            words[arrived].fetch_add(1, Ordering::AcqRel);
+            let mut looks = 0_u32;
+            while words[arrived].load(Ordering::Acquire) < 2 * times {
+                looks += 1;
+                // The other one may need this core.
+                if looks.is_multiple_of(1_000) {
+                    thread::yield_now()
+                } else {
+                    std::hint::spin_loop()
+                }
+            }
+        };
+        // In how many rounds neither has seen the other.
+        let play = |me: usize| {
+            let round = |round| {
+                meet(2 * round - 1);
+                words.store(written[me], round, Ordering::Relaxed);
+                words.fence();
+                let other = words.load(written[1 - me], Ordering::Relaxed);
+                words.store(seen[me], other, Ordering::Relaxed);
+                meet(2 * round);
+                seen.iter().all(|at| words[*at].load(Ordering::Relaxed) != round)
+            };
+            (1..=ROUNDS).filter(|number| round(*number)).count()
+        };
+        let missed = thread::scope(|scope| {
+            let other = scope.spawn(|| play(0));
+            (play(1), other.join().unwrap())
+        });
+        assert_eq!(missed, (0, 0));
+    }
+
     #[test]
     #[cfg_attr(miri, ignore = "there is no memfd_create under Miri")]
     fn two_maps_of_one_file_show_the_same_words() {

@@ -354,6 +354,7 @@ mod tests {
         assert!(producer.push([1, 2]) && producer.push([3, 4]));
         producer.publish();
         assert_eq!([1, 2, 3].map(|at| words.load(at, Relaxed)), [1, 3, 4]);
+        assert_eq!([32, 33, 34, 35].map(|at| words.load(at, Relaxed)), [1, 2, 3, 4]);
         assert_eq!(
             [(); 3].map(|()| consumer.pop()),
             [Ok(Some([1, 2])), Ok(Some([3, 4])), Ok(None)]
@@ -364,6 +365,33 @@ mod tests {
         words.store(1, 3, Relaxed);
         words.store(2, 7, Relaxed);
         assert_eq!(consumer.pop(), Ok(Some([5, 6])), "from its place in the ring");
+        // The place in the ring is not needed if the latest entry is the next one.
+        assert!(producer.push([7, 8]));
+        producer.publish();
+        words.store(32 + 2 * 3, 0, Relaxed);
+        assert_eq!(consumer.pop(), Ok(Some([7, 8])), "from beside the count");
+    }
+
+    #[test]
+    fn a_ring_must_be_inside_the_words() {
+        let words = words();
+        let end = Words::len(&words);
+        let new = |place: RingPlace| {
+            let result = std::panic::catch_unwind(|| {
+                Producer::new(words.clone(), place);
+                Consumer::new(words.clone(), place);
+            });
+            result.is_ok()
+        };
+        let entries = |entries| RingPlace { entries, ..PLACE };
+        assert_eq!([end - 16, end - 15].map(|at| new(entries(at))), [true, false]);
+        let head = |head| RingPlace { head, ..PLACE };
+        assert_eq!([end - 1, end].map(|at| new(head(at))), [true, false]);
+        let tail = |tail| RingPlace { tail, ..PLACE };
+        assert_eq!([end - 1, end].map(|at| new(tail(at))), [true, false]);
+        let latest = |at| RingPlace { latest: Some(at), ..PLACE };
+        assert_eq!([end - 3, end - 2].map(|at| new(latest(at))), [true, false]);
+        assert!(!new(RingPlace { capacity: 6, ..PLACE }), "no power of two");
     }
 
     #[test]

@@ -68,10 +68,48 @@ impl<W: Words + ?Sized> Words for Rc<W> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
     use crate::SharedWords;
+
+    /// Words that are each their own number, and how often they were fenced.
+    struct Numbers {
+        len: usize,
+        fences: Cell<u32>,
+    }
+
+    impl Words for Numbers {
+        fn len(&self) -> usize {
+            self.len
+        }
+        fn load(&self, at: usize, _: Ordering) -> u64 {
+            at as u64
+        }
+        fn store(&self, _: usize, _: u64, _: Ordering) {}
+        fn swap(&self, at: usize, _: u64, _: Ordering) -> u64 {
+            at as u64
+        }
+        fn fence(&self) {
+            self.fences.set(self.fences.get() + 1);
+        }
+    }
+
+    #[test]
+    fn what_a_kind_of_words_does_not_do_itself_is_done_word_by_word() {
+        let numbers = |len| Rc::new(Numbers { len, fences: Cell::new(0) });
+        assert!(numbers(0).is_empty() && !numbers(1).is_empty());
+        let words = numbers(8);
+        let mut into = [0; 3];
+        words.load_all(4, &mut into);
+        assert_eq!(into, [4, 5, 6]);
+        let mut into = [0; 2];
+        Numbers::load_all(&words, 1, &mut into);
+        assert_eq!(into, [1, 2]);
+        words.fence();
+        assert_eq!(words.fences.get(), 1);
+    }
 
     #[test]
     fn words_that_are_shared_are_the_same_words() {

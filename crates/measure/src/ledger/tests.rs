@@ -232,6 +232,11 @@ fn figures_can_be_worked_out_afterwards() {
     assert_eq!((stats.all.count, stats.all.max, stats.in_hiccups), (4, 200.0, 4));
     assert_eq!(stats.within_1_percent, Some(1.0));
     assert_eq!(ledger.inject_times().unwrap().p50, 3.0);
+    assert_eq!(ledger.delivery_times(), None, "none was delivered");
+    ledger.progress(0, 2, 0, at(1_000));
+    ledger.delivered(Delivery { first: 0, count: 2, at: at(1_107) });
+    let took = ledger.delivery_times().unwrap();
+    assert_eq!((took.count, took.min, took.max), (2, 1_000.0, 1_100.0));
     ledger = Ledger::new(3);
     assert_eq!((ledger.injected_intervals(None, 1, &hiccups), ledger.inject_times()), (None, None));
 }

@@ -71,7 +71,6 @@ struct VectorState {
     level: bool,
     /// A message has gone out for this level.
     reported: bool,
-    raised: u64,
 }
 
 /// How interrupts reach the target under the present configuration.
@@ -120,7 +119,7 @@ impl InterruptState {
         }
         state.level = level;
         if level {
-            (state.reported, state.raised) = (false, state.raised + 1);
+            state.reported = false;
             (self.raised, self.high) = (self.raised + 1, self.high + 1);
             self.deliver(vector, line);
         } else {

@@ -141,6 +141,37 @@ fn a_level_that_was_pending_goes_out_when_msi_is_enabled() {
 }
 
 #[test]
+fn a_level_is_reported_from_its_message_on_until_it_falls() {
+    let mut bench = Bench::new();
+    let reported = |bench: &Bench| [0, 1].map(|vector| bench.state.is_reported(Vector(vector)));
+    bench.set(0, true);
+    assert_eq!(reported(&bench), [false; 2], "the wire is not a message");
+    bench.msi(1);
+    assert_eq!(reported(&bench), [true, false]);
+    bench.set(0, false);
+    assert_eq!(reported(&bench), [false; 2]);
+    bench.write(COMMAND, MASTER & !4);
+    bench.set(0, true);
+    assert_eq!(reported(&bench), [false; 2], "it could not go out");
+}
+
+#[test]
+fn which_messages_are_on_is_told_also_while_none_may_go_out() {
+    let mut bench = Bench::new();
+    assert!(!bench.state.is_msix(), "the wire");
+    bench.msi(1);
+    assert!(!bench.state.is_msix());
+    bench.msi(0);
+    for command in [MASTER, MASTER & !4] {
+        bench.write(COMMAND, command);
+        bench.write(MSIX + 2, 0x8000);
+        assert!(bench.state.is_msix());
+        bench.write(MSIX + 2, 0);
+        assert!(!bench.state.is_msix());
+    }
+}
+
+#[test]
 fn no_message_without_bus_mastering() {
     let mut bench = Bench::new();
     bench.write(COMMAND, MASTER & !4);
