@@ -538,6 +538,7 @@ mod tests {
     fn status_errors_are_cleared_by_writing_ones() {
         let mut config = space();
         config.set_status(0x2000);
+        assert_eq!(config.read(0x06, Width::B2), 0x2010);
         config.set_status(0x2000);
         assert_eq!(config.read(0x06, Width::B2), 0x2010, "an error that comes again stays");
         config.write(0x06, Width::B2, 0x2000);
