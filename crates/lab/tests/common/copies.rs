@@ -21,6 +21,12 @@ pub(crate) fn image_with(options: BuildOptions, copies: &[(&str, Changes)]) -> I
     build(&cache, &options, &Cancel::new(), &mut |_| ()).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// The names of these copies of which the kernel has no module.
+pub(crate) fn missing<'a>(image: &Image, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let modules = image.modules().join("extra");
+    names.filter(|name| !modules.join(format!("{name}.ko")).is_file()).collect()
+}
+
 /// One directory: the files that the modules have in common, and a main file of each.
 fn modules(driver: &Path, copies: &[(&str, Changes)]) -> TempDir {
     let directory = tempfile::tempdir().unwrap();

@@ -45,6 +45,13 @@ fn frames(conclusion: &Conclusion, key: &str) -> Vec<String> {
     of.into_iter().flatten().map(|frame| frame["frame"].as_str().unwrap().to_owned()).collect()
 }
 
+/// `make test` runs this one before the others, and lets it build the kernel beside other tests.
+#[test]
+fn the_kernel_has_every_copy_of_the_driver() {
+    let names = BUGS.iter().map(|bug| bug.name).chain([MARKED]);
+    assert!(copies::missing(image(), names).is_empty());
+}
+
 #[test]
 fn an_interrupt_strikes_at_the_very_instruction_where_they_are_on() {
     let flags = ["rtl8169_close", "--operation", "ip link set eth0 down"];

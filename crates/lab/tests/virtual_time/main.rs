@@ -62,6 +62,13 @@ fn planted_image() -> &'static Image {
     })
 }
 
+/// `make test` runs this one before the others, and lets it build the kernel beside other tests.
+#[test]
+fn the_kernel_has_every_copy_of_the_driver() {
+    let names = soak::FOUND.iter().copied().chain([pairs::LOOKS_ONCE]);
+    assert!(copies::missing(planted_image(), names).is_empty());
+}
+
 fn try_run<E: Experiment + FromArgMatches>(flags: &[&str]) -> Result<Conclusion, Error> {
     carry_out(&on_image::<E>(flags), &mut Watch::unobserved())
 }
