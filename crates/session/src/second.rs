@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 use warikomi_inject::{Departures, FAR_HOST, Forwarding};
 use warikomi_nic::{MakeNic, Nic};
-use warikomi_protocol::commands::{BridgeAdd, Configure, LinkUp, LoadDriver, Neighbour, WriteFile};
+use warikomi_protocol::commands::{
+    BondAdd, BondMode, BridgeAdd, Configure, LinkUp, LoadDriver, Neighbour, ReadFile, WriteFile,
+};
 use warikomi_target::{CardId, Target, TargetError};
 use warikomi_wire::peer::{Judged, JudgingPeer};
 
@@ -22,6 +24,11 @@ const SECOND_GUEST_IP: Ipv4Addr = Ipv4Addr::new(10, 9, 1, 1);
 /// The bridge's interface, and its module.
 const BRIDGE: &str = "br0";
 const BRIDGE_MODULE: &str = "bridge";
+
+/// The same of the bond, and how often it looks at its cards' carriers.
+const BOND: &str = "bond0";
+const BOND_MODULE: &str = "bonding";
+const MIIMON_MS: u32 = 10;
 
 /// A second card that is up.
 pub struct Exit {
@@ -41,7 +48,7 @@ impl Exit {
 impl SecondCard {
     /// Whether it needs a kernel that `kernel build --more-drivers` made.
     pub(crate) fn needs_more_drivers(&self) -> bool {
-        self.forwarding == Forwarding::Bridge || warikomi_kernel::needs_more_drivers(&self.driver)
+        self.forwarding != Forwarding::Route || warikomi_kernel::needs_more_drivers(&self.driver)
     }
 
     /// The card on its wire, and who judges what passes there.
@@ -86,33 +93,90 @@ impl SecondCard {
             ..Configure::report_only()
         };
         target.ask(wanted, Duration::ZERO)?;
-        let routes = self.forwarding == Forwarding::Route;
-        let up = LinkUp {
-            interface: Some(interface.clone()),
-            address_cidr: routes.then(|| format!("{SECOND_GUEST_IP}/{PREFIX_BITS}")),
-            timeout_ms: LINK_TIMEOUT.as_millis() as u64,
-        };
-        target.ask(up, LINK_TIMEOUT).map_err(no_link)?;
+        up(target, &interface, self.forwarding == Forwarding::Route)?;
         // Later commands are about the first card unless they name another.
         let first = interface_of(target, &options.driver, CardId::FIRST)?;
         match self.forwarding {
             Forwarding::Route => route_to(target, &interface)?,
             Forwarding::Bridge => bridge(target, [&first, &interface])?,
+            Forwarding::Bond => bond(target, [&first, &interface], settings.mtu)?,
         }
         Ok(Exit { forwarding: self.forwarding, interface, departures })
     }
 }
 
+/// Brings an interface up, with the guest's address in the network of the second card if that is asked for.
+fn up(target: &mut dyn Target, interface: &str, with_address: bool) -> Result<(), TargetError> {
+    let up = LinkUp {
+        interface: Some(interface.to_owned()),
+        address_cidr: with_address.then(|| format!("{SECOND_GUEST_IP}/{PREFIX_BITS}")),
+        timeout_ms: LINK_TIMEOUT.as_millis() as u64,
+    };
+    target.ask(up, LINK_TIMEOUT).map(|_| ()).map_err(no_link)
+}
+
+fn write(target: &mut dyn Target, path: &str, text: &str) -> Result<(), TargetError> {
+    let write = WriteFile { path: path.into(), text: text.into() };
+    target.ask(write, Duration::ZERO).map(|_| ())
+}
+
 fn route_to(target: &mut dyn Target, interface: &str) -> Result<(), TargetError> {
     let (ip, mac) = FAR_HOST;
     target.ask(Neighbour::of(Some(interface), ip, mac), Duration::ZERO)?;
-    let forward = WriteFile { path: "/proc/sys/net/ipv4/ip_forward".into(), text: "1".into() };
-    target.ask(forward, Duration::ZERO).map(|_| ())
+    write(target, "/proc/sys/net/ipv4/ip_forward", "1")
 }
 
 fn bridge(target: &mut dyn Target, ports: [&str; 2]) -> Result<(), TargetError> {
-    let load = LoadDriver { name: BRIDGE_MODULE.into(), params: vec![] };
-    target.ask(load, BIND_TIMEOUT).map_err(|error| match error {
+    load(target, BRIDGE_MODULE, &[])?;
+    let ports = ports.map(str::to_owned).to_vec();
+    target.ask(BridgeAdd { bridge: BRIDGE.into(), ports }, BIND_TIMEOUT).map(|_| ())
+}
+
+/// The first card keeps its address, which receives nothing any more: all that comes in is the bond's.
+fn bond(target: &mut dyn Target, slaves: [&str; 2], mtu: Option<u32>) -> Result<(), TargetError> {
+    load(target, BOND_MODULE, &["max_bonds=0"])?;
+    let add = BondAdd {
+        bond: BOND.into(),
+        mode: BondMode::Broadcast,
+        slaves: slaves.map(str::to_owned).to_vec(),
+        miimon_ms: MIIMON_MS,
+    };
+    target.ask(add, BIND_TIMEOUT)?;
+    // The bond's own, which it has given to its slaves.
+    let mtu = Configure { interface: Some(BOND.into()), mtu, ..Configure::report_only() };
+    target.ask(mtu, Duration::ZERO)?;
+    up(target, BOND, true)?;
+    for slave in slaves {
+        wait_for_carrier(target, slave)?;
+    }
+    // Packets leave by the interface that they came by, of which a router would tell their sender.
+    for interface in ["all", BOND] {
+        write(target, &format!("/proc/sys/net/ipv4/conf/{interface}/send_redirects"), "0")?;
+    }
+    route_to(target, BOND)
+}
+
+/// Waits until the bond has seen that this slave has a carrier.
+fn wait_for_carrier(target: &mut dyn Target, slave: &str) -> Result<(), TargetError> {
+    const LOOK: Duration = Duration::from_millis(5);
+    let path = format!("/sys/class/net/{slave}/bonding_slave/mii_status");
+    for _ in 0..LINK_TIMEOUT.as_millis() / LOOK.as_millis() {
+        let read = ReadFile { path: path.clone() };
+        if target.ask(read, Duration::ZERO)?.text.trim() == "up" {
+            return Ok(());
+        }
+        target.serve_for(LOOK)?;
+    }
+    let seconds = LINK_TIMEOUT.as_secs();
+    let message = format!("{BOND} sees no carrier of {slave} after {seconds} s");
+    Err(TargetError::NoLink { message, console: target.console() })
+}
+
+/// Loads a module that only some kernels have.
+fn load(target: &mut dyn Target, module: &str, params: &[&str]) -> Result<(), TargetError> {
+    let params = params.iter().map(|&param| param.to_owned()).collect();
+    let load = LoadDriver { name: module.into(), params };
+    target.ask(load, BIND_TIMEOUT).map(|_| ()).map_err(|error| match error {
         TargetError::Refused { command, message, console } => TargetError::Refused {
             command,
             message: format!(
@@ -121,7 +185,5 @@ fn bridge(target: &mut dyn Target, ports: [&str; 2]) -> Result<(), TargetError> 
             console,
         },
         other => other,
-    })?;
-    let ports = ports.map(str::to_owned).to_vec();
-    target.ask(BridgeAdd { bridge: BRIDGE.into(), ports }, BIND_TIMEOUT).map(|_| ())
+    })
 }

@@ -28,6 +28,7 @@ const IFLA_BOND_MIIMON: u16 = 3;
 
 /// `linux/if_bonding.h`.
 const BOND_MODE_ACTIVEBACKUP: u8 = 1;
+const BOND_MODE_BROADCAST: u8 = 3;
 
 const MOST_MIIMON_MS: u32 = 10_000;
 /// Ports of a bridge, or slaves of a bond: more cards than a guest has.
@@ -137,6 +138,7 @@ pub(super) fn bond(command: &BondAdd) -> Result<Done> {
     let slaves = members(&command.slaves)?;
     let mode = match command.mode {
         BondMode::ActiveBackup => BOND_MODE_ACTIVEBACKUP,
+        BondMode::Broadcast => BOND_MODE_BROADCAST,
     };
     let options = [
         attribute(IFLA_BOND_MODE, &[mode]),

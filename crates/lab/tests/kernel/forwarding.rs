@@ -79,7 +79,7 @@ fn pass_through(forwarding: Forwarding, drivers: [&str; 2]) {
     let behind = |row: warikomi_measure::Row| row.delivered > row.injected;
     assert!(injected.ledger.rows().all(behind), "nothing leaves before it has come");
     let figures = &injected.result.figures;
-    let routed = if forwarding == Forwarding::Route { COUNT } else { 0 };
+    let routed = if forwarding == Forwarding::Bridge { 0 } else { COUNT };
     assert_eq!(figures["ip_forwarded"], routed);
     assert!(figures["second_driver_sent"].as_u64() >= Some(COUNT), "{figures:?}");
     session.stop().unwrap();
@@ -103,6 +103,16 @@ fn one_driver_bridges_to_itself() {
 #[test]
 fn drivers_of_different_cards_bridge() {
     pass_through(Forwarding::Bridge, ["r8169", "e1000e"]);
+}
+
+#[test]
+fn one_driver_is_bonded_to_itself() {
+    pass_through(Forwarding::Bond, ["igb", "igb"]);
+}
+
+#[test]
+fn drivers_of_different_cards_are_bonded() {
+    pass_through(Forwarding::Bond, ["r8169", "e1000e"]);
 }
 
 fn set_cable(session: &mut Session, link: Link) {

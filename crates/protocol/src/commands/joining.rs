@@ -62,6 +62,8 @@ command! {
 pub enum BondMode {
     /// One slave sends and receives; another takes over when it has no carrier any more.
     ActiveBackup,
+    /// Each slave that has a carrier sends every packet.
+    Broadcast,
 }
 
 command! {

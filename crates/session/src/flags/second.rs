@@ -36,6 +36,9 @@ enum ThroughName {
     /// As an Ethernet bridge, unchanged; wants a kernel made by `warikomi kernel build --more-drivers`, as drivers of
     /// further cards do
     Bridge,
+    /// As an IP router over a bond of both cards (mode broadcast): what comes in at the first leaves by both; wants such
+    /// a kernel, too
+    Bond,
 }
 
 impl SecondArguments {
@@ -61,6 +64,7 @@ impl SecondArguments {
             forwarding: match through {
                 ThroughName::Route => Forwarding::Route,
                 ThroughName::Bridge => Forwarding::Bridge,
+                ThroughName::Bond => Forwarding::Bond,
             },
         }))
     }
