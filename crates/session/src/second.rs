@@ -142,9 +142,9 @@ fn bond(target: &mut dyn Target, slaves: [&str; 2], mtu: Option<u32>) -> Result<
         miimon_ms: MIIMON_MS,
     };
     target.ask(add, BIND_TIMEOUT)?;
-    // The bond's own, which it has given to its slaves.
-    let mtu = Configure { interface: Some(BOND.into()), mtu, ..Configure::report_only() };
-    target.ask(mtu, Duration::ZERO)?;
+    // Slaves get the bond's MTU when they join it, so the one that is wanted is set once more.
+    let wanted = Configure { interface: Some(BOND.into()), mtu, ..Configure::report_only() };
+    target.ask(wanted, Duration::ZERO)?;
     up(target, BOND, true)?;
     for slave in slaves {
         wait_for_carrier(target, slave)?;

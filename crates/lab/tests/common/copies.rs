@@ -3,7 +3,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use signal_hook::consts::TERM_SIGNALS;
+use signal_hook::flag::{register, register_conditional_shutdown};
 use tempfile::TempDir;
 use warikomi_kernel::{BuildOptions, Cache, Cancel, Image, build, source_tree};
 
@@ -18,7 +22,19 @@ pub(crate) fn image_with(options: BuildOptions, copies: &[(&str, Changes)]) -> I
     let directory = modules(&tree.join("drivers/net/ethernet/realtek"), copies);
     let modules = if copies.is_empty() { vec![] } else { vec![directory.path().to_owned()] };
     let options = BuildOptions { modules, ..options };
-    build(&cache, &options, &Cancel::new(), &mut |_| ()).unwrap_or_else(|error| panic!("{error}"))
+    built(&cache, &options)
+}
+
+/// A signal that ends these tests while a kernel is built ends the build first, whose processes are a group of their own.
+fn built(cache: &Cache, options: &BuildOptions) -> Image {
+    let [cancelled, over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    for signal in TERM_SIGNALS {
+        register_conditional_shutdown(*signal, 130, Arc::clone(&over)).unwrap();
+        register(*signal, Arc::clone(&cancelled)).unwrap();
+    }
+    let image = build(cache, options, &Cancel::from(cancelled), &mut |_| ());
+    over.store(true, Ordering::SeqCst);
+    image.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The names of these copies of which the kernel has no module.
