@@ -7,15 +7,13 @@ use serde_json::Value;
 use warikomi_inject::{Departures, FAR_HOST, Forwarding};
 use warikomi_nic::{MakeNic, Nic};
 use warikomi_protocol::commands::{
-    BondAdd, BondMode, BridgeAdd, Configure, LinkUp, LoadDriver, Neighbour, ReadFile, WriteFile,
+    BondAdd, BondMode, BridgeAdd, Configure, LoadDriver, Neighbour, ReadFile, WriteFile,
 };
 use warikomi_target::{CardId, Target, TargetError};
 use warikomi_wire::peer::{Judged, JudgingPeer};
 
 use crate::error::SessionError;
-use crate::interface::{
-    BIND_TIMEOUT, LINK_TIMEOUT, PREFIX_BITS, checked_driver, interface_of, no_link, not_bound,
-};
+use crate::interface::{BIND_TIMEOUT, checked_driver, interface_of, not_bound, up, wait_carrier};
 use crate::options::{SecondCard, SessionOptions};
 
 /// The guest's own address in the network of the second card.
@@ -93,7 +91,8 @@ impl SecondCard {
             ..Configure::report_only()
         };
         target.ask(wanted, Duration::ZERO)?;
-        up(target, &interface, self.forwarding == Forwarding::Route)?;
+        let address = (self.forwarding == Forwarding::Route).then_some(SECOND_GUEST_IP);
+        up(target, Some(&interface), address)?;
         // Later commands are about the first card unless they name another.
         let first = interface_of(target, &options.driver, CardId::FIRST)?;
         match self.forwarding {
@@ -103,16 +102,6 @@ impl SecondCard {
         }
         Ok(Exit { forwarding: self.forwarding, interface, departures })
     }
-}
-
-/// Brings an interface up, with the guest's address in the network of the second card if that is asked for.
-fn up(target: &mut dyn Target, interface: &str, with_address: bool) -> Result<(), TargetError> {
-    let up = LinkUp {
-        interface: Some(interface.to_owned()),
-        address_cidr: with_address.then(|| format!("{SECOND_GUEST_IP}/{PREFIX_BITS}")),
-        timeout_ms: LINK_TIMEOUT.as_millis() as u64,
-    };
-    target.ask(up, LINK_TIMEOUT).map(|_| ()).map_err(no_link)
 }
 
 fn write(target: &mut dyn Target, path: &str, text: &str) -> Result<(), TargetError> {
@@ -145,7 +134,7 @@ fn bond(target: &mut dyn Target, slaves: [&str; 2], mtu: Option<u32>) -> Result<
     // Slaves get the bond's MTU when they join it, so the one that is wanted is set once more.
     let wanted = Configure { interface: Some(BOND.into()), mtu, ..Configure::report_only() };
     target.ask(wanted, Duration::ZERO)?;
-    up(target, BOND, true)?;
+    up(target, Some(BOND), Some(SECOND_GUEST_IP))?;
     for slave in slaves {
         wait_for_carrier(target, slave)?;
     }
@@ -158,18 +147,11 @@ fn bond(target: &mut dyn Target, slaves: [&str; 2], mtu: Option<u32>) -> Result<
 
 /// Waits until the bond has seen that this slave has a carrier.
 fn wait_for_carrier(target: &mut dyn Target, slave: &str) -> Result<(), TargetError> {
-    const LOOK: Duration = Duration::from_millis(5);
     let path = format!("/sys/class/net/{slave}/bonding_slave/mii_status");
-    for _ in 0..LINK_TIMEOUT.as_millis() / LOOK.as_millis() {
+    wait_carrier(target, &format!("{BOND} sees no carrier of {slave}"), |target| {
         let read = ReadFile { path: path.clone() };
-        if target.ask(read, Duration::ZERO)?.text.trim() == "up" {
-            return Ok(());
-        }
-        target.serve_for(LOOK)?;
-    }
-    let seconds = LINK_TIMEOUT.as_secs();
-    let message = format!("{BOND} sees no carrier of {slave} after {seconds} s");
-    Err(TargetError::NoLink { message, console: target.console() })
+        Ok(target.ask(read, Duration::ZERO)?.text.trim() == "up")
+    })
 }
 
 /// Loads a module that only some kernels have.
