@@ -1,6 +1,7 @@
 use warikomi_clock::{EventQueue, Span, Time};
-use warikomi_pci::{Descriptor, DmaError, Host, InterruptState, Vector};
+use warikomi_pci::{Command, ConfigSpace, Descriptor, DmaError, Host, InterruptState, Vector};
 
+use crate::FunctionCounters;
 use crate::loopback::Loopback;
 use crate::probe::Probe;
 use crate::strict::{FindingKind, Place, Strict, Transfer};
@@ -12,7 +13,7 @@ pub struct NicContext<'a> {
     pub(crate) looks: Option<u64>,
     pub(crate) memory: &'a dyn warikomi_pci::DmaMemory,
     pub(crate) line: &'a mut dyn warikomi_pci::IntrLine,
-    pub(crate) own: ContextParts<'a>,
+    pub(crate) own: &'a mut Lent,
 }
 
 impl<'a> NicContext<'a> {
@@ -27,7 +28,7 @@ impl<'a> NicContext<'a> {
     pub fn dma_read(&mut self, address: u64, into: &mut [u8]) -> Result<(), DmaError> {
         self.master(address, into.len(), false)?;
         let done = self.memory.read(address, into);
-        *self.own.dma_bytes += into.len() as u64;
+        self.own.counters.dma_bytes += into.len() as u64;
         self.counted(done)
     }
 
@@ -36,7 +37,7 @@ impl<'a> NicContext<'a> {
     pub fn dma_write(&mut self, address: u64, from: &[u8]) -> Result<(), DmaError> {
         self.master(address, from.len(), true)?;
         let done = self.memory.write(address, from);
-        *self.own.dma_bytes += from.len() as u64;
+        self.own.counters.dma_bytes += from.len() as u64;
         self.counted(done)
     }
 
@@ -46,7 +47,7 @@ impl<'a> NicContext<'a> {
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
         self.master(address, bytes, true)?;
         let done = self.memory.write_pieces(address, pieces);
-        *self.own.dma_bytes += bytes as u64;
+        self.own.counters.dma_bytes += bytes as u64;
         self.counted(done)
     }
 
@@ -122,7 +123,7 @@ impl<'a> NicContext<'a> {
 
     /// Transmit descriptors that the card has carried out so far.
     pub(crate) fn tx_descriptors(&self) -> u64 {
-        *self.own.tx_descriptors
+        self.own.counters.tx_descriptors
     }
 
     /// Asserts an interrupt; nothing if it is asserted already.
@@ -189,7 +190,7 @@ impl<'a> NicContext<'a> {
     /// Counts descriptors that the model has carried out and given back to the driver.
     #[inline]
     pub fn descriptors_sent(&mut self, count: usize) {
-        *self.own.tx_descriptors += count as u64;
+        self.own.counters.tx_descriptors += count as u64;
     }
 
     /// Asks for [`NicModel::timer`](crate::NicModel::timer) with this tag after `delay`, and not at
@@ -201,7 +202,7 @@ impl<'a> NicContext<'a> {
     /// Whether the card may transfer at all; a strict one asks, too, whether the driver has foreseen this.
     #[inline(always)]
     fn master(&mut self, address: u64, bytes: usize, writes: bool) -> Result<(), DmaError> {
-        if !self.own.bus_master {
+        if !self.own.command.bus_master {
             return Err(self.failed(DmaError::BusMasterOff { address }));
         }
         let now = self.now;
@@ -224,33 +225,49 @@ impl<'a> NicContext<'a> {
 
     #[cold]
     fn failed(&mut self, error: DmaError) -> DmaError {
-        *self.own.dma_errors += 1;
-        *self.own.master_abort |= matches!(error, DmaError::NotShared { .. });
+        self.own.counters.dma_errors += 1;
+        self.own.master_abort |= matches!(error, DmaError::NotShared { .. });
         self.note((FindingKind::Dma, Place::Memory), DMA, || error.to_string());
         error
     }
 
-    pub(crate) fn new(host: &'a mut Host<'_>, own: ContextParts<'a>) -> Self {
+    pub(crate) fn new(host: &'a mut Host<'_>, own: &'a mut Lent) -> Self {
         let Host { now, memory, looks, .. } = *host;
         NicContext { now, looks, memory, line: &mut *host.interrupts, own }
     }
 }
 
-/// The function's own share of a context.
-pub(crate) struct ContextParts<'a> {
-    pub(crate) bus_master: bool,
-    pub(crate) interrupts: &'a mut InterruptState,
-    pub(crate) timers: &'a mut EventQueue<u32>,
-    pub(crate) wire: &'a mut dyn Wire,
-    pub(crate) loopback: &'a mut Loopback,
-    pub(crate) probe: &'a mut Probe,
-    pub(crate) dma_errors: &'a mut u64,
-    pub(crate) dma_bytes: &'a mut u64,
-    pub(crate) tx_descriptors: &'a mut u64,
-    /// Register reads of the driver so far.
-    pub(crate) reads: u64,
-    pub(crate) master_abort: &'a mut bool,
-    pub(crate) strict: Option<&'a mut Strict>,
+/// What a function lends to its model.
+pub(crate) struct Lent {
+    /// A copy of what the configuration space says, because every register access needs it.
+    pub(crate) command: Command,
+    pub(crate) interrupts: InterruptState,
+    pub(crate) timers: EventQueue<u32>,
+    pub(crate) wire: Box<dyn Wire>,
+    pub(crate) loopback: Loopback,
+    pub(crate) probe: Probe,
+    pub(crate) counters: FunctionCounters,
+    /// A DMA transfer was answered by nobody since the status register was last brought up to date.
+    pub(crate) master_abort: bool,
+    /// What names the steps that a driver must not take, if that is wanted.
+    pub(crate) strict: Option<Box<Strict>>,
+}
+
+impl Lent {
+    /// That of a function at power-on.
+    pub(crate) fn new(config: &ConfigSpace, wire: Box<dyn Wire>) -> Self {
+        Lent {
+            command: config.command(),
+            interrupts: InterruptState::new(config),
+            timers: EventQueue::new(),
+            wire,
+            loopback: Loopback::default(),
+            probe: Probe::default(),
+            counters: FunctionCounters::default(),
+            master_abort: false,
+            strict: None,
+        }
+    }
 }
 
 /// What says where a function may transfer, and when.

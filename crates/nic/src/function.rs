@@ -3,14 +3,13 @@
 use std::any::Any;
 use std::ops::Add;
 
-use warikomi_clock::{EventQueue, Time};
+use warikomi_clock::Time;
 use warikomi_pci::{
-    Bar, BarKind, Command, ConfigSpace, Host, InterruptState, MsiMessage, PciFunction, Vector,
-    Vectors, Width,
+    Bar, BarKind, ConfigSpace, Host, InterruptState, MsiMessage, PciFunction, Vector, Vectors,
+    Width,
 };
 
-use crate::context::ContextParts;
-use crate::loopback::Loopback;
+use crate::context::Lent;
 use crate::register::{Register, Role};
 use crate::strict::{Strict, check_read, check_write, nothing_there};
 use crate::{
@@ -125,20 +124,9 @@ pub struct NicFunction<M> {
     model: M,
     info: &'static ModelInfo,
     config: ConfigSpace,
-    /// A copy of what the configuration space says, because every register access needs it.
-    command: Command,
     /// For each BAR, what it decodes and how many bytes.
     decoded: [Option<(BarKind, u64)>; 6],
-    interrupts: InterruptState,
-    timers: EventQueue<u32>,
-    wire: Box<dyn Wire>,
-    loopback: Loopback,
-    probe: Probe,
-    counters: FunctionCounters,
-    /// A DMA transfer was answered by nobody since the status register was last brought up to date.
-    master_abort: bool,
-    /// What names the steps that a driver must not take, if that is wanted.
-    strict: Option<Box<Strict>>,
+    lent: Lent,
 }
 
 /// Received master abort, in the status register (PCI 3.0, 6.2.3).
@@ -157,23 +145,15 @@ impl<M: NicModel> NicFunction<M> {
         NicFunction {
             model,
             info,
-            command: config.command(),
             decoded: decoded(config.bars()),
-            interrupts: InterruptState::new(&config),
+            lent: Lent::new(&config, wire),
             config,
-            timers: EventQueue::new(),
-            wire,
-            loopback: Loopback::default(),
-            probe: Probe::default(),
-            counters: FunctionCounters::default(),
-            master_abort: false,
-            strict: None,
         }
     }
 
     /// The function, which names the steps that a driver must not take if `strict` is set.
     pub fn made_strict(mut self, strict: bool) -> Self {
-        self.strict = strict.then(|| Box::new(Strict::new(self.info.registers)));
+        self.lent.strict = strict.then(|| Box::new(Strict::new(self.info.registers)));
         self
     }
 
@@ -183,21 +163,7 @@ impl<M: NicModel> NicFunction<M> {
         host: &mut Host<'_>,
         call: impl FnOnce(&mut M, &mut NicContext<'_>) -> R,
     ) -> R {
-        let parts = ContextParts {
-            bus_master: self.command.bus_master,
-            interrupts: &mut self.interrupts,
-            timers: &mut self.timers,
-            wire: &mut *self.wire,
-            loopback: &mut self.loopback,
-            probe: &mut self.probe,
-            dma_errors: &mut self.counters.dma_errors,
-            dma_bytes: &mut self.counters.dma_bytes,
-            tx_descriptors: &mut self.counters.tx_descriptors,
-            reads: self.counters.reads,
-            master_abort: &mut self.master_abort,
-            strict: self.strict.as_deref_mut(),
-        };
-        call(&mut self.model, &mut NicContext::new(host, parts))
+        call(&mut self.model, &mut NicContext::new(host, &mut self.lent))
     }
 
     /// Whether the function answers to this access.
@@ -206,19 +172,23 @@ impl<M: NicModel> NicFunction<M> {
         let decoded = match self.decoded.get(usize::from(bar)) {
             Some(&Some((kind, bytes))) => {
                 let end = offset.checked_add(width.bytes() as u64);
-                let on = if kind == BarKind::Io { self.command.io } else { self.command.memory };
+                let on = if kind == BarKind::Io {
+                    self.lent.command.io
+                } else {
+                    self.lent.command.memory
+                };
                 on && end.is_some_and(|end| end <= bytes)
             }
             _ => false,
         };
-        self.counters.stray += u64::from(!decoded);
+        self.lent.counters.stray += u64::from(!decoded);
         decoded
     }
 
     /// An access that nothing answers.
     #[cold]
     fn stray(&mut self, host: &mut Host<'_>, at: (u8, u64, Width)) {
-        let decoding = self.command.memory;
+        let decoding = self.lent.command.memory;
         self.with_model(host, |_, cx| nothing_there(cx, at, decoding));
     }
 
@@ -251,20 +221,20 @@ impl<M: NicModel> NicFunction<M> {
     /// When the next frame comes, from outside or by the PHY's loopback.
     #[inline]
     fn next_arrival(&self) -> Time {
-        if self.loopback.has_frame() { Time::ZERO } else { self.wire.next_arrival() }
+        if self.lent.loopback.has_frame() { Time::ZERO } else { self.lent.wire.next_arrival() }
     }
 
     /// The next one that has come. What comes from outside is lost in loopback.
     #[inline]
     fn arrived(&mut self, now: Time) -> Option<Vec<u8>> {
-        let from_outside = self.wire.receive(now);
-        if self.loopback.is_on() { self.loopback.next() } else { from_outside }
+        let from_outside = self.lent.wire.receive(now);
+        if self.lent.loopback.is_on() { self.lent.loopback.next() } else { from_outside }
     }
 
     /// A frame comes to the model.
     #[inline]
     fn take(&mut self, host: &mut Host<'_>, frame: Frame<'_>, fault: Option<RxFault>) -> Reception {
-        if self.strict.is_some() {
+        if self.lent.strict.is_some() {
             self.inspect(host);
         }
         self.with_model(host, |model, cx| match fault {
@@ -276,8 +246,8 @@ impl<M: NicModel> NicFunction<M> {
     /// Strict: time passes.
     #[cold]
     fn judge_time(&mut self, now: Time) {
-        if let Some(strict) = &mut self.strict {
-            strict.pass(now, |vector| self.interrupts.is_high(vector));
+        if let Some(strict) = &mut self.lent.strict {
+            strict.pass(now, |vector| self.lent.interrupts.is_high(vector));
         }
     }
 }
@@ -298,22 +268,22 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
     }
 
     fn message(&self, vector: Vector) -> Option<MsiMessage> {
-        self.interrupts.message(vector)
+        self.lent.interrupts.message(vector)
     }
 
     fn config_read(&mut self, offset: u16, width: Width) -> u64 {
-        if std::mem::take(&mut self.master_abort) {
+        if std::mem::take(&mut self.lent.master_abort) {
             self.config.set_status(STATUS_MASTER_ABORT);
         }
-        self.config.set_interrupt_status(self.interrupts.wants_wire());
-        self.config.set_msi_pending(self.interrupts.pending());
+        self.config.set_interrupt_status(self.lent.interrupts.wants_wire());
+        self.config.set_msi_pending(self.lent.interrupts.pending());
         self.config.read(offset, width)
     }
 
     fn config_write(&mut self, host: &mut Host<'_>, offset: u16, width: Width, value: u64) {
         self.config.write(offset, width, value);
-        self.command = self.config.command();
-        self.interrupts.configure(&self.config, host.interrupts);
+        self.lent.command = self.config.command();
+        self.lent.interrupts.configure(&self.config, host.interrupts);
         self.with_model(host, |model, cx| model.interrupts_configured(cx));
     }
 
@@ -323,18 +293,18 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
             self.stray(host, (bar, offset, width));
             return ALL_ONES & width.mask();
         }
-        self.counters.reads += 1;
-        if let Some(value) = self.interrupts.msix_read(bar, offset, width) {
+        self.lent.counters.reads += 1;
+        if let Some(value) = self.lent.interrupts.msix_read(bar, offset, width) {
             return value;
         }
         for role in self.info.roles(bar, offset, width) {
             if let Role::Status(vector) = role {
-                self.probe.status_read(vector, host.now);
+                self.lent.probe.status_read(vector, host.now);
             }
         }
         let value = self.with_model(host, |model, cx| model.reg_read(cx, bar, offset, width));
         let value = value & width.mask();
-        if self.strict.is_some() {
+        if self.lent.strict.is_some() {
             self.judge_read(host, (bar, offset, width), value);
         }
         value
@@ -345,27 +315,27 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
         if !self.decodes(bar, offset, width) {
             return self.stray(host, (bar, offset, width));
         }
-        self.counters.writes += 1;
+        self.lent.counters.writes += 1;
         let value = value & width.mask();
-        if self.interrupts.msix_write((bar, offset), width, value, &mut *host.interrupts) {
+        if self.lent.interrupts.msix_write((bar, offset), width, value, &mut *host.interrupts) {
             return self.with_model(host, |model, cx| model.interrupts_configured(cx));
         }
-        if self.strict.is_some() {
+        if self.lent.strict.is_some() {
             self.judge_write(host, (bar, offset, width), value);
         }
         let mut roles = self.info.roles(bar, offset, width);
         let rings = roles.any(|role| matches!(role, Role::Doorbell(_)));
-        self.counters.doorbells += u64::from(rings);
+        self.lent.counters.doorbells += u64::from(rings);
         self.with_model(host, |model, cx| model.reg_write(cx, bar, offset, width, value));
     }
 
     #[inline]
     fn poll(&mut self, host: &mut Host<'_>) {
-        if self.strict.is_some() {
+        if self.lent.strict.is_some() {
             self.judge_time(host.now);
         }
-        while let Some(tag) = self.timers.pop_due(host.now) {
-            if self.strict.is_some() {
+        while let Some(tag) = self.lent.timers.pop_due(host.now) {
+            if self.lent.strict.is_some() {
                 self.inspect(host);
             }
             self.with_model(host, |model, cx| model.timer(cx, tag));
@@ -387,7 +357,7 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
 
     #[inline]
     fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception {
-        if self.loopback.is_on() {
+        if self.lent.loopback.is_on() {
             return Reception::first(RxOutcome::NotReceiving);
         }
         self.take(host, frame, None)
@@ -399,7 +369,7 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
         frame: Frame<'_>,
         fault: RxFault,
     ) -> Reception {
-        if self.loopback.is_on() {
+        if self.lent.loopback.is_on() {
             return Reception::first(RxOutcome::NotReceiving);
         }
         self.take(host, frame, Some(fault))
@@ -451,35 +421,35 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
     }
 
     fn probe(&mut self) -> &mut Probe {
-        &mut self.probe
+        &mut self.lent.probe
     }
 
     fn counters(&self) -> FunctionCounters {
-        FunctionCounters { interrupts: self.interrupts.raised(), ..self.counters }
+        FunctionCounters { interrupts: self.lent.interrupts.raised(), ..self.lent.counters }
     }
 
     fn strict(&mut self) -> Option<&mut Strict> {
-        self.strict.as_deref_mut()
+        self.lent.strict.as_deref_mut()
     }
 
     fn power_on(&mut self, host: &mut Host<'_>) {
         self.with_model(host, |model, cx| model.reset(cx, ResetKind::PowerOn));
         for vector in 0..self.config.vectors().count() {
-            self.interrupts.set_level(Vector(vector), false, &mut *host.interrupts);
+            self.lent.interrupts.set_level(Vector(vector), false, &mut *host.interrupts);
         }
-        self.timers.clear();
-        self.loopback.set(false);
-        self.master_abort = false;
+        self.lent.timers.clear();
+        self.lent.loopback.set(false);
+        self.lent.master_abort = false;
         self.config = self.model.config_space();
-        self.command = self.config.command();
-        self.interrupts = InterruptState::new(&self.config);
+        self.lent.command = self.config.command();
+        self.lent.interrupts = InterruptState::new(&self.config);
     }
 
     fn wire(&mut self) -> &mut dyn Wire {
-        &mut *self.wire
+        &mut *self.lent.wire
     }
 
     fn next_due(&self) -> Time {
-        self.timers.next_due().min(self.next_arrival())
+        self.lent.timers.next_due().min(self.next_arrival())
     }
 }

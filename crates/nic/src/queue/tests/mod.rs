@@ -8,16 +8,13 @@ mod transmit;
 
 use std::sync::{Arc, Mutex};
 
-use warikomi_clock::{EventQueue, Span, Time};
-use warikomi_pci::{
-    ConfigSpace, DmaError, DmaMemory, Identity, Interrupt, InterruptState, IntrLine, SharedMemory,
-};
+use warikomi_clock::{Span, Time};
+use warikomi_pci::{ConfigSpace, DmaError, DmaMemory, Identity, Interrupt, IntrLine, SharedMemory};
 
 use super::{Completion, Found, RxDescriptor, RxFormat, TxDescriptor, TxFormat};
-use crate::context::ContextParts;
-use crate::loopback::Loopback;
-use crate::strict::{Look, Strict};
-use crate::{NicContext, Probe};
+use crate::NicContext;
+use crate::context::Lent;
+use crate::strict::Look;
 use warikomi_wire::{Wire, WireCounters};
 
 /// The first word of a descriptor: whose it is, its place within a frame, a length. The second is the
@@ -35,7 +32,6 @@ const MEMORY: usize = 0x10_000;
 /// Frames, and when they were sent.
 type Sent = Vec<(Time, Vec<u8>)>;
 
-#[derive(Default)]
 struct Tap(Arc<Mutex<Sent>>);
 
 impl Wire for Tap {
@@ -63,16 +59,8 @@ impl IntrLine for Ignored {
 struct Bench {
     now: Time,
     memory: SharedMemory,
-    interrupts: InterruptState,
-    timers: EventQueue<u32>,
-    wire: Tap,
-    loopback: Loopback,
-    probe: Probe,
-    dma_errors: u64,
-    dma_bytes: u64,
-    tx_descriptors: u64,
-    master_abort: bool,
-    strict: Option<Strict>,
+    lent: Lent,
+    sent: Arc<Mutex<Sent>>,
 }
 
 impl Bench {
@@ -87,54 +75,35 @@ impl Bench {
             subsystem: device,
         })
         .build();
+        let sent = Arc::default();
+        let mut lent = Lent::new(&config, Box::new(Tap(Arc::clone(&sent))));
+        lent.command.bus_master = true;
         Bench {
             now: Time::ZERO + Span::from_ms(1),
             memory: SharedMemory::anonymous(0, MEMORY).unwrap(),
-            interrupts: InterruptState::new(&config),
-            timers: EventQueue::new(),
-            wire: Tap::default(),
-            loopback: Loopback::default(),
-            probe: Probe::default(),
-            dma_errors: 0,
-            dma_bytes: 0,
-            tx_descriptors: 0,
-            master_abort: false,
-            strict: None,
+            lent,
+            sent,
         }
     }
 
     fn with<T>(&mut self, call: impl FnOnce(&mut NicContext<'_>) -> T) -> T {
-        let own = ContextParts {
-            bus_master: true,
-            interrupts: &mut self.interrupts,
-            timers: &mut self.timers,
-            wire: &mut self.wire,
-            loopback: &mut self.loopback,
-            probe: &mut self.probe,
-            dma_errors: &mut self.dma_errors,
-            dma_bytes: &mut self.dma_bytes,
-            tx_descriptors: &mut self.tx_descriptors,
-            reads: 0,
-            master_abort: &mut self.master_abort,
-            strict: self.strict.as_mut(),
-        };
-        let (now, memory) = (self.now, &self.memory);
+        let (now, memory, own) = (self.now, &self.memory, &mut self.lent);
         call(&mut NicContext { now, looks: None, memory, line: &mut Ignored, own })
     }
 
     /// When the next timer comes.
     fn next_due(&self) -> Time {
-        self.timers.next_due()
+        self.lent.timers.next_due()
     }
 
     /// Goes there; the timer's tag.
     fn next_timer(&mut self) -> Option<u32> {
         self.now = self.now.max(self.next_due());
-        self.timers.pop_due(self.now)
+        self.lent.timers.pop_due(self.now)
     }
 
     fn sent(&self) -> Sent {
-        std::mem::take(&mut self.wire.0.lock().unwrap())
+        std::mem::take(&mut *self.sent.lock().unwrap())
     }
 
     fn sent_frames(&self) -> Vec<Vec<u8>> {

@@ -78,16 +78,16 @@ fn the_level_follows_status_and_mask() {
     let mut bench = Bench::new();
     let mut causes = Causes::new(Vector(0), 0x3, [], 3);
     bench.with(|cx| causes.report(cx, 1));
-    assert!(!bench.interrupts.is_asserted() && !causes.is_asked_for());
+    assert!(!bench.lent.interrupts.is_asserted() && !causes.is_asked_for());
     bench.with(|cx| causes.set_mask(cx, 0xff));
-    assert!(bench.interrupts.is_asserted() && causes.is_asked_for());
+    assert!(bench.lent.interrupts.is_asserted() && causes.is_asked_for());
     assert_eq!(causes.mask(), 0x3, "there are no others");
     bench.with(|cx| causes.acknowledge(cx, 2));
-    assert!(bench.interrupts.is_asserted());
+    assert!(bench.lent.interrupts.is_asserted());
     bench.with(|cx| causes.acknowledge(cx, 1));
-    assert!(!bench.interrupts.is_asserted());
+    assert!(!bench.lent.interrupts.is_asserted());
     bench.with(|cx| causes.report(cx, 2));
     bench.with(|cx| causes.reset(cx));
-    assert!(!bench.interrupts.is_asserted() && !causes.is_asked_for());
+    assert!(!bench.lent.interrupts.is_asserted() && !causes.is_asked_for());
     assert_eq!((causes.status(), causes.mask()), (0, 0));
 }

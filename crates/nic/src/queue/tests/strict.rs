@@ -2,22 +2,22 @@
 
 use super::super::{Arbitration, Engine, Placement, RxQueue, TxEngine, TxLimits};
 use super::*;
-use crate::strict::FindingKind;
+use crate::strict::{FindingKind, Strict};
 
 const TAG: u32 = 3;
 const BUFFER_BYTES: u32 = 64;
 
 impl Bench {
     fn strict() -> Bench {
-        Bench {
-            strict: Some(Strict::new(crate::descriptor_fifo::OC48.info.registers)),
-            ..Bench::new()
-        }
+        let mut bench = Bench::new();
+        let registers = crate::descriptor_fifo::OC48.info.registers;
+        bench.lent.strict = Some(Box::new(Strict::new(registers)));
+        bench
     }
 
     /// What was found so far: kinds, and how often.
     fn found(&self) -> Vec<(FindingKind, u64)> {
-        let findings = self.strict.as_ref().expect("a strict card").findings();
+        let findings = self.lent.strict.as_ref().expect("a strict card").findings();
         findings.list().iter().map(|finding| (finding.kind, finding.count)).collect()
     }
 }
@@ -181,7 +181,7 @@ fn a_driver_that_transmits_is_in_order_also_once_round_and_with_one_buffer() {
             while card.bench.next_due() != Time::NEVER {
                 assert_eq!(card.timer(), [], "lap {lap}");
             }
-            assert_eq!(card.bench.tx_descriptors, 4 * u64::from(lap + 1));
+            assert_eq!(card.bench.lent.counters.tx_descriptors, 4 * u64::from(lap + 1));
         }
     }
 }

@@ -111,7 +111,7 @@ fn without_an_engine_everything_is_sent_within_the_doorbell() {
     assert_eq!((run.frames, run.ended), (2, Ok(true)));
     let first = [vec![1; 10], vec![2; 20]].concat();
     assert_eq!(card.bench.sent(), [(card.bench.now, first), (card.bench.now, vec![3; 30])]);
-    assert_eq!((card.owned(0), card.bench.tx_descriptors), (0, 4));
+    assert_eq!((card.owned(0), card.bench.lent.counters.tx_descriptors), (0, 4));
     assert_eq!(card.bench.next_due(), Time::NEVER);
 }
 
@@ -142,7 +142,10 @@ fn what_makes_no_frame_is_given_back_and_said_so() {
         }
         let run = card.doorbell(0).unwrap();
         assert_eq!((run.frames, run.ended, card.unusable), (0, Ok(true), 1), "{pieces:?}");
-        assert_eq!((card.owned(0), card.bench.tx_descriptors), (0, pieces.len() as u64));
+        assert_eq!(
+            (card.owned(0), card.bench.lent.counters.tx_descriptors),
+            (0, pieces.len() as u64)
+        );
         card.queue_frame(0, 1_000, 7);
         assert_eq!(card.doorbell(0).unwrap().frames, 1, "{pieces:?}");
         assert_eq!(card.bench.sent_frames(), [vec![7; 1_000]]);
