@@ -1,7 +1,7 @@
 use warikomi_clock::{EventQueue, Span, Time};
 use warikomi_pci::{Command, ConfigSpace, Descriptor, DmaError, Host, InterruptState, Vector};
 
-use crate::FunctionCounters;
+use crate::counters::FunctionCounters;
 use crate::loopback::Loopback;
 use crate::probe::Probe;
 use crate::strict::{FindingKind, Place, Strict, Transfer};

@@ -9,6 +9,7 @@ pub mod bus;
 mod capabilities;
 mod checksum;
 mod context;
+mod counters;
 pub mod descriptor_fifo;
 pub mod e1000e;
 mod forward;
@@ -31,7 +32,8 @@ pub mod strict;
 
 pub use checksum::checksums_good;
 pub use context::NicContext;
-pub use function::{FunctionCounters, Nic, NicFunction};
+pub use counters::FunctionCounters;
+pub use function::{Nic, NicFunction};
 pub use link::{Link, Offer};
 pub use model::{
     ModelInfo, NicModel, Reception, ResetKind, RxCounters, RxError, RxFault, RxOutcome,
