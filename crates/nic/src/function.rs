@@ -324,7 +324,11 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
         }
         for _ in 0..WIRE_FRAMES_PER_POLL {
             let Some(bytes) = self.arrived(host.now) else { return };
-            self.take(host, Frame::new(&bytes), None);
+            let Reception { outcome, .. } = self.take(host, Frame::new(&bytes), None);
+            // To find no room may take a look at the whole ring, which is enough for one poll.
+            if outcome == RxOutcome::NoDescriptor {
+                return;
+            }
         }
     }
 }
