@@ -13,7 +13,7 @@ pub struct NicContext<'a> {
     pub(crate) looks: Option<u64>,
     pub(crate) memory: &'a dyn warikomi_pci::DmaMemory,
     pub(crate) line: &'a mut dyn warikomi_pci::IntrLine,
-    pub(crate) own: &'a mut Lent,
+    pub(crate) lent: &'a mut Lent,
 }
 
 impl<'a> NicContext<'a> {
@@ -28,7 +28,7 @@ impl<'a> NicContext<'a> {
     pub fn dma_read(&mut self, address: u64, into: &mut [u8]) -> Result<(), DmaError> {
         self.master(address, into.len(), false)?;
         let done = self.memory.read(address, into);
-        self.own.counters.dma_bytes += into.len() as u64;
+        self.lent.counters.dma_bytes += into.len() as u64;
         self.counted(done)
     }
 
@@ -37,7 +37,7 @@ impl<'a> NicContext<'a> {
     pub fn dma_write(&mut self, address: u64, from: &[u8]) -> Result<(), DmaError> {
         self.master(address, from.len(), true)?;
         let done = self.memory.write(address, from);
-        self.own.counters.dma_bytes += from.len() as u64;
+        self.lent.counters.dma_bytes += from.len() as u64;
         self.counted(done)
     }
 
@@ -47,7 +47,7 @@ impl<'a> NicContext<'a> {
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
         self.master(address, bytes, true)?;
         let done = self.memory.write_pieces(address, pieces);
-        self.own.counters.dma_bytes += bytes as u64;
+        self.lent.counters.dma_bytes += bytes as u64;
         self.counted(done)
     }
 
@@ -98,13 +98,13 @@ impl<'a> NicContext<'a> {
     /// What a strict device knows; `None` if the card is not to be strict.
     #[inline]
     pub(crate) fn strict(&mut self) -> Option<&mut Strict> {
-        self.own.strict.as_deref_mut()
+        self.lent.strict.as_deref_mut()
     }
 
     /// Whether the card is to name the steps that a driver must not take.
     #[inline]
     pub fn is_strict(&self) -> bool {
-        self.own.strict.is_some()
+        self.lent.strict.is_some()
     }
 
     /// Notes a step that a driver must not take, if the card is to be strict. `source` is the document and
@@ -123,7 +123,7 @@ impl<'a> NicContext<'a> {
 
     /// Transmit descriptors that the card has carried out so far.
     pub(crate) fn tx_descriptors(&self) -> u64 {
-        self.own.counters.tx_descriptors
+        self.lent.counters.tx_descriptors
     }
 
     /// Asserts an interrupt; nothing if it is asserted already.
@@ -141,9 +141,9 @@ impl<'a> NicContext<'a> {
     /// Asserts an interrupt, or takes it back.
     #[inline]
     pub fn set_level(&mut self, vector: Vector, level: bool) {
-        if self.own.interrupts.set_level(vector, level, &mut *self.line) {
-            self.own.probe.raised(vector, self.now);
-            if let Some(strict) = &mut self.own.strict {
+        if self.lent.interrupts.set_level(vector, level, &mut *self.line) {
+            self.lent.probe.raised(vector, self.now);
+            if let Some(strict) = &mut self.lent.strict {
                 strict.raised(self.now, vector);
             }
         }
@@ -152,19 +152,19 @@ impl<'a> NicContext<'a> {
     /// Whether interrupts are messages of MSI-X, so that each vector has its own.
     #[inline]
     pub fn has_msix(&self) -> bool {
-        self.own.interrupts.is_msix()
+        self.lent.interrupts.is_msix()
     }
 
     /// Whether a message has gone out for an interrupt that is asserted.
     #[inline]
     pub fn is_reported(&self, vector: Vector) -> bool {
-        self.own.interrupts.is_reported(vector)
+        self.lent.interrupts.is_reported(vector)
     }
 
     /// Whether an interrupt is asserted.
     #[inline]
     pub fn is_asserted(&self, vector: Vector) -> bool {
-        self.own.interrupts.is_high(vector)
+        self.lent.interrupts.is_high(vector)
     }
 
     /// Sends a frame, without check sequence, down the wire.
@@ -177,32 +177,32 @@ impl<'a> NicContext<'a> {
     /// late for it.
     #[inline]
     pub fn frame_tx_at(&mut self, at: Time, frame: &[u8]) {
-        if !self.own.loopback.takes(frame) {
-            self.own.wire.transmit(at.min(self.now), frame);
+        if !self.lent.loopback.takes(frame) {
+            self.lent.wire.transmit(at.min(self.now), frame);
         }
     }
 
     /// The PHY goes into loopback, or leaves it.
     pub(crate) fn loop_back(&mut self, on: bool) {
-        self.own.loopback.set(on);
+        self.lent.loopback.set(on);
     }
 
     /// Counts descriptors that the model has carried out and given back to the driver.
     #[inline]
     pub fn descriptors_sent(&mut self, count: usize) {
-        self.own.counters.tx_descriptors += count as u64;
+        self.lent.counters.tx_descriptors += count as u64;
     }
 
     /// Asks for [`NicModel::timer`](crate::NicModel::timer) with this tag after `delay`, and not at
     /// the time that was asked for before.
     pub fn schedule(&mut self, delay: Span, tag: u32) {
-        self.own.timers.reschedule(self.now + delay, tag);
+        self.lent.timers.reschedule(self.now + delay, tag);
     }
 
     /// Whether the card may transfer at all; a strict one asks, too, whether the driver has foreseen this.
     #[inline(always)]
     fn master(&mut self, address: u64, bytes: usize, writes: bool) -> Result<(), DmaError> {
-        if !self.own.command.bus_master {
+        if !self.lent.command.bus_master {
             return Err(self.failed(DmaError::BusMasterOff { address }));
         }
         let now = self.now;
@@ -225,15 +225,15 @@ impl<'a> NicContext<'a> {
 
     #[cold]
     fn failed(&mut self, error: DmaError) -> DmaError {
-        self.own.counters.dma_errors += 1;
-        self.own.master_abort |= matches!(error, DmaError::NotShared { .. });
+        self.lent.counters.dma_errors += 1;
+        self.lent.master_abort |= matches!(error, DmaError::NotShared { .. });
         self.note((FindingKind::Dma, Place::Memory), DMA, || error.to_string());
         error
     }
 
-    pub(crate) fn new(host: &'a mut Host<'_>, own: &'a mut Lent) -> Self {
+    pub(crate) fn new(host: &'a mut Host<'_>, lent: &'a mut Lent) -> Self {
         let Host { now, memory, looks, .. } = *host;
-        NicContext { now, looks, memory, line: &mut *host.interrupts, own }
+        NicContext { now, looks, memory, line: &mut *host.interrupts, lent }
     }
 }
 
@@ -247,7 +247,7 @@ pub(crate) struct Lent {
     pub(crate) loopback: Loopback,
     pub(crate) probe: Probe,
     pub(crate) counters: FunctionCounters,
-    /// A DMA transfer was answered by nobody since the status register was last brought up to date.
+    /// A DMA transfer has ended in a master abort since the status register was last brought up to date.
     pub(crate) master_abort: bool,
     /// What names the steps that a driver must not take, if that is wanted.
     pub(crate) strict: Option<Box<Strict>>,

@@ -4,8 +4,6 @@
 
 use warikomi_nic::MODELS;
 use warikomi_nic::strict::FindingKind;
-use warikomi_testbench::cards::step::{RX_RING, Step, TxRequest};
-use warikomi_testbench::history::live_through;
 use warikomi_testbench::{
     DUO, E1000E, GE10, IGB, OC48, OC192, RTL8139, RTL8139CP, RTL8168, Subject, card_conformance,
     card_histories,
@@ -43,19 +41,6 @@ card_histories!(
     ge10: GE10,
     duo: DUO,
 );
-
-/// Frames come back from the wire to a ring of empty buffers: to find that none has room, a card looks at all of it.
-#[test]
-fn a_full_ring_is_looked_at_once_a_poll() {
-    let empty =
-        Step::Ring { address: RX_RING, words: [1 << 31, 0, 0, 0], length: 1_024, end: false };
-    let frame = Step::Transmit(TxRequest { opts: [0, 0], pieces: 1, bytes: 60 });
-    let negotiated = Step::Wait { us: 100_000 };
-    let mut steps = vec![Step::Open { length: 256, size: 2_048 }, negotiated, empty];
-    steps.extend(vec![frame; 200]);
-    steps.extend(vec![Step::Next; 40]);
-    live_through(&Subject::of(RTL8168), &steps).unwrap();
-}
 
 #[test]
 fn every_kind_of_finding_has_a_driver_that_is_found() {

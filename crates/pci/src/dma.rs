@@ -264,7 +264,7 @@ impl DmaMemory for SharedMemory {
             return self.write(address, &pieces.concat());
         };
         let mut at = 0;
-        for piece in pieces {
+        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
             let Ok(place) = slice.offset(at) else { break };
             place.copy_from(piece);
             at += piece.len();

@@ -32,7 +32,7 @@ impl Unseen {
             Some(_) if bits == 0 => {}
             Some(looks) => {
                 let before = self.bits(cx);
-                *self = Unseen { bits: before | bits, reads: cx.own.counters.reads, looks };
+                *self = Unseen { bits: before | bits, reads: cx.lent.counters.reads, looks };
             }
         }
     }
@@ -41,7 +41,7 @@ impl Unseen {
     #[inline]
     pub(super) fn bits(&self, cx: &NicContext<'_>) -> u32 {
         let is_seen = |looks: u64| looks.saturating_sub(self.looks) > LOOKS;
-        if cx.own.counters.reads != self.reads || cx.looks.is_none_or(is_seen) {
+        if cx.lent.counters.reads != self.reads || cx.looks.is_none_or(is_seen) {
             0
         } else {
             self.bits

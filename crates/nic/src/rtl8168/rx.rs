@@ -86,23 +86,20 @@ impl Rtl8168 {
         let tagged = self.rx.strip_tag
             && bytes.len() >= HEADER_BYTES + 4
             && bytes[checksum::ETHER_TYPE..checksum::ETHER_TYPE + 2] == checksum::VLAN_TYPE;
-        let (tagged_pieces, plain_pieces);
-        let (pieces, opts2): (&[&[u8]], u32) = if tagged {
+        let (pieces, opts2): ([&[u8]; 3], u32) = if tagged {
             // The tag as it stood in the frame: its first byte is the lower one.
             let tag = u16::from_le_bytes([bytes[14], bytes[15]]);
-            tagged_pieces = [&bytes[..12], &bytes[16..], &fcs[..]];
-            (&tagged_pieces, TAG_AVAILABLE | u32::from(tag))
+            ([&bytes[..12], &bytes[16..], &fcs], TAG_AVAILABLE | u32::from(tag))
         } else {
-            plain_pieces = [bytes, &fcs[..]];
-            (&plain_pieces, 0)
+            ([bytes, &fcs, &[]], 0)
         };
         let status = [status, opts2];
         match fault {
             None => {
-                let placed = self.rx.queue.place(cx, pieces, status);
+                let placed = self.rx.queue.place(cx, &pieces, status);
                 self.received(cx, placed, status)
             }
-            Some(fault) => self.receive_with_fault(cx, pieces, status, fault),
+            Some(fault) => self.receive_with_fault(cx, &pieces, status, fault),
         }
     }
 

@@ -1,6 +1,9 @@
 use proptest::prelude::*;
 use warikomi_nic::{Frame, Link, Nic, RxFault, RxOutcome, fcs};
 use warikomi_pci::Width;
+use warikomi_testbench::cards::step::{self, Step, TxRequest};
+use warikomi_testbench::history::live_through;
+use warikomi_testbench::{RTL8168, Subject};
 
 use super::driver::{EOR, FS, LS, Lab, OWN, RX_BUFFERS, RX_RING, STATION, STRIDE, frame_to};
 
@@ -271,4 +274,17 @@ proptest! {
             prop_assert_eq!(&whole[frame.len()..], fcs(&frame).to_le_bytes());
         }
     }
+}
+
+/// Frames come back from the wire to a ring of empty buffers: to find that none has room, a card looks at all of it.
+#[test]
+fn a_full_ring_is_looked_at_once_a_poll() {
+    let empty =
+        Step::Ring { address: step::RX_RING, words: [1 << 31, 0, 0, 0], length: 1_024, end: false };
+    let frame = Step::Transmit(TxRequest { opts: [0, 0], pieces: 1, bytes: 60 });
+    let negotiated = Step::Wait { us: 100_000 };
+    let mut steps = vec![Step::Open { length: 256, size: 2_048 }, negotiated, empty];
+    steps.extend(vec![frame; 200]);
+    steps.extend(vec![Step::Next; 40]);
+    live_through(&Subject::of(RTL8168), &steps).unwrap();
 }

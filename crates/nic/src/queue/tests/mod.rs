@@ -87,8 +87,8 @@ impl Bench {
     }
 
     fn with<T>(&mut self, call: impl FnOnce(&mut NicContext<'_>) -> T) -> T {
-        let (now, memory, own) = (self.now, &self.memory, &mut self.lent);
-        call(&mut NicContext { now, looks: None, memory, line: &mut Ignored, own })
+        let (now, memory, lent) = (self.now, &self.memory, &mut self.lent);
+        call(&mut NicContext { now, looks: None, memory, line: &mut Ignored, lent })
     }
 
     /// When the next timer comes.
