@@ -14,7 +14,16 @@ const EVERY_PERCENT: u32 = 10;
 /// What a shell gives a process that Ctrl-C ended.
 const EXIT_INTERRUPTED: u8 = 130;
 
+/// How a command ends that was called wrongly.
+const EXIT_USAGE: u8 = 2;
+
 fn main() -> ExitCode {
+    if std::env::args_os().len() > 1 {
+        eprintln!(
+            "make-kernel takes no arguments: a kernel with flags is made by `warikomi kernel build`"
+        );
+        return ExitCode::from(EXIT_USAGE);
+    }
     match make() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

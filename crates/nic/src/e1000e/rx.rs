@@ -10,7 +10,7 @@ use super::regs::{self, Registers};
 use super::rss::{self, Steered};
 use super::rx_queue::{LONG_BYTES, Status};
 use crate::checksum::{Network, TCP, UDP};
-use crate::intel::admission::{Admitted, ERRORS, Limits, USUAL_BYTES, admit, stores_bad};
+use crate::intel::admission::{Admitted, ERRORS, Limits, USUAL_BYTES, admit, stored, stores_bad};
 use crate::intel::filter::{Destination, Places};
 use crate::intel::stamps::{self, Messages};
 use crate::intel::stats::{self, FCS_BYTES};
@@ -57,12 +57,7 @@ impl E1000e {
         };
         let Received { queue, mut status, stripped, .. } = admitted;
         let fcs = frame.fcs.to_le_bytes();
-        let strip_fcs = self.file.get(regs::RCTL) & regs::RCTL_STRIP_CRC != 0;
-        let fcs: &[u8] = if strip_fcs { &[] } else { &fcs };
-        let pieces: [&[u8]; 3] = match stripped {
-            true => [&bytes[..12], &bytes[16..], fcs],
-            false => [bytes, fcs, &[]],
-        };
+        let pieces = stored(&self.file, bytes, &fcs, stripped);
         let ring = &mut self.rx[usize::from(queue)];
         if ring.format.splits() {
             let header = header(bytes).map(|header| header - if stripped { 4 } else { 0 });

@@ -11,7 +11,7 @@ use super::regs::{self, Registers};
 use super::rss::{self, Steered};
 use super::rx_queue::Status;
 use crate::checksum::{Network, TCP, UDP};
-use crate::intel::admission::{Admitted, ERRORS, Limits, USUAL_BYTES, admit, stores_bad};
+use crate::intel::admission::{Admitted, ERRORS, Limits, USUAL_BYTES, admit, stored, stores_bad};
 use crate::intel::filter::{Destination, Places};
 use crate::intel::stamps::{self, Messages};
 use crate::intel::stats::{self, FCS_BYTES};
@@ -67,12 +67,7 @@ impl Igb {
         };
         let Received { queue, status, stripped, .. } = received;
         let fcs = frame.fcs.to_le_bytes();
-        let strip_fcs = self.file.get(regs::RCTL) & regs::RCTL_STRIP_CRC != 0;
-        let fcs: &[u8] = if strip_fcs { &[] } else { &fcs };
-        let pieces: [&[u8]; 3] = match stripped {
-            true => [&bytes[..12], &bytes[16..], fcs],
-            false => [bytes, fcs, &[]],
-        };
+        let pieces = stored(&self.file, bytes, &fcs, stripped);
         let ring = &mut self.rx[usize::from(queue)];
         if !ring.is_enabled() {
             return Reception { queue, outcome: RxOutcome::NotReceiving };

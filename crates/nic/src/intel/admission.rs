@@ -62,6 +62,23 @@ pub(crate) fn admit(
     Some(Admitted { destination, errors, tag })
 }
 
+/// What is stored of a frame, piece by piece: without its tag if that is `stripped`, without its check sequence if the
+/// driver wants none.
+#[inline]
+pub(crate) fn stored<'a>(
+    file: &Registers,
+    bytes: &'a [u8],
+    fcs: &'a [u8; FCS_BYTES],
+    stripped: bool,
+) -> [&'a [u8]; 3] {
+    let strip_fcs = file.get(regs::RCTL) & regs::RCTL_STRIP_CRC != 0;
+    let fcs: &[u8] = if strip_fcs { &[] } else { fcs };
+    match stripped {
+        true => [&bytes[..12], &bytes[16..], fcs],
+        false => [bytes, fcs, &[]],
+    }
+}
+
 fn is_of_possible_length(file: &mut Registers, limits: &Limits<'_>, bytes: usize) -> bool {
     let counter = match bytes {
         _ if bytes < MIN_FRAME_BYTES => regs::RUC,

@@ -24,6 +24,7 @@ mod moderation;
 mod rx;
 mod steering;
 mod tx;
+mod tx_engine;
 mod unseen;
 
 pub use alarm::Alarm;
@@ -32,7 +33,8 @@ pub use engine::{Engine, Line};
 pub use moderation::Moderation;
 pub use rx::{Completion, Placement, RxDescriptor, RxFormat, RxQueue};
 pub use steering::{KEY_BYTES, Steering, toeplitz};
-pub use tx::{Arbitration, Outgoing, TxDescriptor, TxEngine, TxFormat, TxLimits, TxQueue, TxRun};
+pub use tx::{Outgoing, TxDescriptor, TxFormat, TxQueue};
+pub use tx_engine::{Arbitration, TxEngine, TxLimits, TxRun};
 
 /// A descriptor, if it belongs to the card, or why it could not be read.
 pub type Found<D> = Result<Option<D>, warikomi_pci::DmaError>;
