@@ -21,6 +21,7 @@ use crate::config::DriverMode;
 use crate::error::{FileContext, KernelError, Result};
 use crate::image::{Image, ImageInfo};
 use crate::make::Cancel;
+use crate::staging::Staging;
 
 /// The user's cache of kernels.
 #[derive(Debug, Clone)]
@@ -172,12 +173,8 @@ impl Cache {
     }
 
     /// A new directory beside the images, to be published or thrown away.
-    pub(crate) fn staging(&self) -> Result<tempfile::TempDir> {
-        let kernels = self.kernels();
-        tempfile::Builder::new()
-            .prefix(".building-")
-            .tempdir_in(&kernels)
-            .at("make a directory in", &kernels)
+    pub(crate) fn staging(&self) -> Result<Staging> {
+        Staging::new(&self.kernels())
     }
 
     /// Gives a finished directory its name. What had the name goes; there is never half of either.
@@ -301,7 +298,7 @@ mod tests {
         let staging = cache.staging().unwrap();
         fs::create_dir_all(staging.path().join("modules").join(&info.release)).unwrap();
         Image::describe(staging.path(), info).unwrap();
-        cache.publish(&staging.keep(), key).unwrap()
+        cache.publish(staging.path(), key).unwrap()
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod own;
 mod selftests;
 mod shadow;
 mod source;
+mod staging;
 mod tools;
 
 /// A shared library that is loaded before the C library of every kernel that is started: it saves registers that old

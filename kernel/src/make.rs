@@ -85,6 +85,11 @@ impl<'a> Runner<'a> {
         Ok(Self { log, log_path: log_path.to_owned(), cancel, tail: VecDeque::new() })
     }
 
+    /// What stops it.
+    pub(crate) fn cancel(&self) -> &'a Cancel {
+        self.cancel
+    }
+
     /// Runs one command to its end; gives every line of its output to `on_line`.
     pub(crate) fn run(
         &mut self,

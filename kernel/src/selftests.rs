@@ -1,17 +1,15 @@
 //! The kernel's own tests of NICs, and what they need of its tree: copied out of it, and compiled there where they have
 //! to be. A developer's tree stays as it is.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tempfile::TempDir;
-
 use crate::cache::Cache;
-use crate::error::{FileContext, KernelError, Result};
+use crate::error::{KernelError, Result};
 use crate::image::Image;
 use crate::make::{Cancel, Runner};
 use crate::source::{Found, Source};
+use crate::staging::Staging;
 use crate::tools;
 
 /// Changes whenever the same tree would lead to other files.
@@ -55,7 +53,7 @@ pub struct Selftests {
     /// From which tree or package.
     source: String,
     /// If nothing of it is kept.
-    _files: Option<TempDir>,
+    _files: Option<Staging>,
 }
 
 impl Selftests {
@@ -71,17 +69,14 @@ impl Selftests {
         if archive && kept.is_dir() {
             return Ok(Selftests { directory: kept, source, _files: None });
         }
-        let files = tempfile::Builder::new()
-            .prefix(".made-")
-            .tempdir_in(cache.selftests())
-            .at("make a directory in", cache.selftests())?;
+        let files = Staging::new(&cache.selftests())?;
         copy(&found, files.path(), &mut runner)?;
         compile(files.path(), &mut runner)?;
         if !archive {
             let directory = files.path().to_owned();
             return Ok(Selftests { directory, source, _files: Some(files) });
         }
-        fs::rename(files.keep(), &kept).at("rename to", &kept)?;
+        files.rename(&kept)?;
         Ok(Selftests { directory: kept, source, _files: None })
     }
 
@@ -170,7 +165,10 @@ fn attempt(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use tempfile::TempDir;
 
     /// A tree as small as one can be, with a test.
     fn tree() -> TempDir {

@@ -9,6 +9,7 @@ use crate::cache::Cache;
 use crate::config::fnv1a;
 use crate::error::{FileContext, KernelError, Result};
 use crate::make::Runner;
+use crate::staging::Staging;
 use crate::{shadow, tools};
 
 /// Where the distribution puts its source packages.
@@ -93,14 +94,21 @@ impl Found {
 
     /// A tree that `make O=` can be run on.
     pub(crate) fn prepare(&self, cache: &Cache, runner: &mut Runner<'_>) -> Result<PathBuf> {
+        if let Self::Tree(tree) = self
+            && shadow::is_clean(tree)
+        {
+            return Ok(tree.clone());
+        }
+        // Kernels of several kinds may be built from one source at a time.
+        let identity = format!("{:016x}", self.identity()?);
+        let _lock = cache.lock(&format!("source-{identity}"), runner.cancel(), || ())?;
         match self {
             Self::Archive { path, version } => {
-                let name = format!("linux-source-{version}-{:016x}", self.identity()?);
+                let name = format!("linux-source-{version}-{identity}");
                 unpack(path, &cache.sources().join(name), runner)
             }
-            Self::Tree(tree) if shadow::is_clean(tree) => Ok(tree.clone()),
             Self::Tree(tree) => {
-                let copy = cache.shadows().join(format!("{:016x}", self.identity()?));
+                let copy = cache.shadows().join(identity);
                 shadow::sync(tree, &copy)?;
                 Ok(copy)
             }
@@ -156,11 +164,7 @@ fn unpack(archive: &Path, into: &Path, runner: &mut Runner<'_>) -> Result<PathBu
     if into.is_dir() {
         return Ok(into.to_owned());
     }
-    let parent = into.parent().unwrap_or(Path::new("/"));
-    let partial = tempfile::Builder::new()
-        .prefix(".unpacking-")
-        .tempdir_in(parent)
-        .at("make a directory in", parent)?;
+    let partial = Staging::new(into.parent().unwrap_or(Path::new("/")))?;
     let mut tar = Command::new(tools::find("tar").unwrap_or_else(|| "tar".into()));
     tar.env("LC_ALL", "C").args(["--extract", "--strip-components=1", "--wildcards"]);
     for pattern in LEFT_OUT {
@@ -168,7 +172,7 @@ fn unpack(archive: &Path, into: &Path, runner: &mut Runner<'_>) -> Result<PathBu
     }
     tar.arg("--directory").arg(partial.path()).arg("--file").arg(archive);
     runner.run("unpacking", tar, |_| {})?;
-    fs::rename(partial.keep(), into).at("rename to", into)?;
+    partial.rename(into)?;
     Ok(into.to_owned())
 }
 
@@ -233,6 +237,40 @@ mod tests {
             error.contains("linux-source-6.1") && error.contains("6.9, 6.12, 6.14.0"),
             "{error}"
         );
+    }
+
+    /// As kernels of two kinds are, which are made from one package.
+    #[test]
+    fn one_source_is_unpacked_once_however_many_builds_want_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let tree = directory.path().join("linux-source-9.9");
+        fs::create_dir_all(tree.join("arch")).unwrap();
+        (0..200).for_each(|at| fs::write(tree.join(format!("arch/{at}")), "text").unwrap());
+        let path = directory.path().join("linux-source-9.9.tar.gz");
+        let packed = Command::new("tar")
+            .args(["--create", "--gzip", "--directory"])
+            .arg(directory.path())
+            .arg("--file")
+            .arg(&path)
+            .arg("linux-source-9.9")
+            .status();
+        assert!(packed.unwrap().success());
+        let cache = Cache::at(directory.path().join("cache")).unwrap();
+        let found = Found::Archive { path, version: "9.9".into() };
+        let trees: Vec<PathBuf> = std::thread::scope(|scope| {
+            let prepare = |at: usize| {
+                let (cache, found) = (&cache, &found);
+                scope.spawn(move || {
+                    let cancel = crate::Cancel::new();
+                    let mut runner = Runner::new(&cache.log(&at.to_string()), &cancel).unwrap();
+                    found.prepare(cache, &mut runner).unwrap()
+                })
+            };
+            let running: Vec<_> = (0..4).map(prepare).collect();
+            running.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert!(trees.iter().all(|tree| *tree == trees[0] && tree.join("arch/199").is_file()));
+        assert_eq!(fs::read_dir(cache.sources()).unwrap().count(), 1, "and nothing is left behind");
     }
 
     #[test]

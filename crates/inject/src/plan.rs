@@ -54,6 +54,11 @@ pub struct Warmup {
     pub interval: Span,
 }
 
+impl Warmup {
+    /// None at all.
+    pub const NONE: Warmup = Warmup { count: 0, interval: Span::ZERO };
+}
+
 impl Default for Warmup {
     fn default() -> Self {
         Warmup { count: 1_000, interval: Span::from_us(20) }
@@ -401,7 +406,7 @@ impl Plan {
             flows: self.flows,
             receiver: self.receiver,
             seed: self.seed,
-            warmup: Warmup { count: 0, interval: Span::ZERO },
+            warmup: Warmup::NONE,
             ..Plan::default()
         })
     }

@@ -10,6 +10,8 @@
 mod beside;
 mod drivers;
 mod events;
+#[cfg(test)]
+mod orders_tests;
 mod phase;
 mod planned;
 mod policy;

@@ -1,7 +1,7 @@
 //! Where a supervisor is.
 
 use warikomi_clock::Time;
-use warikomi_process::{How, Program};
+use warikomi_process::{Baton, How, Program};
 
 use crate::Kind;
 
@@ -76,6 +76,13 @@ pub(crate) struct Restart {
     pub(crate) how: How,
     pub(crate) begun: Time,
     pub(crate) gone: Time,
+}
+
+impl Restart {
+    /// Whether the driver that is to come has been given the device by the one that died.
+    pub(crate) fn is_given(&self, baton: Baton) -> bool {
+        self.candidate.as_ref().is_some_and(|driver| driver.generation == baton.generation)
+    }
 }
 
 /// The state of a supervisor.

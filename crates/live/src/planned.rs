@@ -25,15 +25,18 @@ impl Supervisor {
         {
             return (Phase::CleaningUp(Cleanup { candidate: Some(attempt.to), ..cleanup }), None);
         }
-        let seat = target.seat(attempt.to.generation);
-        if let Some(why) = self.no_good(seat.as_ref(), &attempt, now, "was not warm") {
-            return self.not_warm(attempt, why, now, target);
-        }
         let to = attempt.to.generation;
-        // One to which the dead driver has given the device has begun already.
+        // One to which the dead driver has given the device has begun already, and may have come to its end since: whose
+        // the device is, the owner says.
         let has_it = target.baton().generation == to;
-        if !has_it && !seat.is_some_and(|seat| seat.is_warm()) {
-            return (Phase::Warming(attempt), None);
+        if !has_it {
+            let seat = target.seat(to);
+            if let Some(why) = self.no_good(seat.as_ref(), &attempt, now, "was not warm") {
+                return self.not_warm(attempt, why, now, target);
+            }
+            if !seat.is_some_and(|seat| seat.is_warm()) {
+                return (Phase::Warming(attempt), None);
+            }
         }
         let attempt = Attempt { warm: Some(now), ..attempt };
         if attempt.from_lives {
@@ -237,7 +240,10 @@ impl Supervisor {
             return (Phase::TakingBack { attempt, why }, None);
         }
         if target.baton().owner == attempt.to.generation {
-            // It had accepted after all.
+            // It had accepted after all, and so the old one has let go for good.
+            if attempt.from_lives {
+                self.order_to_end(self.current.generation, now, target);
+            }
             let cleanup = self.cleanup_of_candidate(&attempt, why, now);
             return (Phase::CleaningUp(cleanup), None);
         }

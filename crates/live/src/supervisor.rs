@@ -160,6 +160,10 @@ impl Supervisor {
                 let from_lives = true;
                 Attempt { from_lives, until, ..Attempt::new(kind, to, how, now) }
             }
+            // The dead driver has given the device to one that goes on in the next step.
+            Phase::Waiting(restart) if restart.is_given(target.baton()) => {
+                return Ok(Err(Refused::Busy));
+            }
             Phase::Waiting(_) | Phase::GivenUp(_) => {
                 self.backoff.reset();
                 let mut how = How::Start;
@@ -445,9 +449,7 @@ impl Supervisor {
             return (Phase::GivenUp(why.clone()), Some(Event::GivenUp { why }));
         };
         // A driver that has been given the device is not kept from it.
-        let baton = target.baton().generation;
-        let has_it = restart.candidate.as_ref().is_some_and(|driver| driver.generation == baton);
-        let next_after = if has_it { Span::ZERO } else { next_after };
+        let next_after = if restart.is_given(target.baton()) { Span::ZERO } else { next_after };
         let event = Event::Failed { generation, why, next_after };
         (Phase::Waiting(Restart { at: now + next_after, ..restart }), Some(event))
     }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -60,7 +61,8 @@ impl Resident {
 }
 
 fn lock(path: &Path, from: u64, bytes: u64) -> Option<MmapRegion> {
-    let file = File::open(path).ok()?;
+    // A pipe or a terminal that was named as a program does not keep us waiting for its other end.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
     let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let bytes = metadata.len().checked_sub(from)?.min(bytes);
     MmapRegionBuilder::new(bytes as usize)
@@ -97,10 +99,13 @@ mod tests {
             resident.hold(&program);
             assert_eq!(locked_kib(), ours + 1_024);
         }
-        // What is not there, or is no file, is seen when it is to be run.
+        // What is not there, or is no file, is seen when it is to be run. The other end of a pipe is not waited for.
+        let pipe = directory.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
         for none in ["/no/such/program", "/dev/zero", "/proc/self/exe", "/tmp"] {
             resident.hold(Path::new(none));
         }
+        resident.hold(&pipe);
         assert_eq!(locked_kib(), ours + 1_024);
         drop(resident);
         assert_eq!(locked_kib(), before);

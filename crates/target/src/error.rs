@@ -8,7 +8,7 @@
 //! | `NoSpace` | `/dev/shm` has less than the guest's memory and 16 MB | before the start |
 //! | `SocketBusy` | the path of `--socket` exists | before the start |
 //! | `NotConnected` | no connection to the NIC's socket | 10 s |
-//! | `NotAttached` | connected, queues not set up | 5 s |
+//! | `NotAttached` | connected, queues not set up | 20 s |
 //! | `NotReady` | attached, no report of the agent | 20 s |
 //! | `NoVirtualTime` | virtual time of a kernel that cannot have it | when it comes for its card |
 //! | `Endless` | in virtual time, a guest that runs on and neither waits nor makes an access | 20 s |

@@ -256,6 +256,8 @@ pub mod wait {
     ) -> Result<Option<R>, TargetError> {
         const FIRST_PASSES: u32 = 256;
         const MOST_PASSES: u32 = 16_384;
+        // A pass may take long: what it serves is bounded in number, and a client's memory may be slow.
+        const LOOK_AT_LAST: Span = Span::from_ms(10);
         // What takes long is looked at less and less often: while we look at processes, the driver waits.
         let mut passes = FIRST_PASSES;
         let deadline = Deadline::in_time_of(target, within);
@@ -270,10 +272,14 @@ pub mod wait {
             }
             // In virtual time much may happen within one pass.
             let most = if target.clock().is_virtual() { 1 } else { passes };
+            let mut begun = None;
             for _ in 0..most {
-                target.poll()?;
+                let at = target.poll()?.at;
                 if target.shares_a_core() {
                     std::thread::yield_now();
+                    break;
+                }
+                if at.since(*begun.get_or_insert(at)) > LOOK_AT_LAST {
                     break;
                 }
                 std::hint::spin_loop();

@@ -86,17 +86,21 @@ fn command_name(request: &Request) -> String {
 mod tests {
     use super::*;
     use crate::{CardId, ConsoleTail, Pass, Slot, TargetCounters};
-    use warikomi_clock::{Clock, TscClock};
+    use warikomi_clock::{Clock, Span, Time, TscClock};
     use warikomi_nic::Nic;
     use warikomi_pci::{Host, SharedMemory};
     use warikomi_protocol::commands::LinkState;
 
-    /// A target that has a device's side and nothing else.
-    struct Bare;
+    /// A target that has a device's side and nothing else. A pass of it takes 5 ms.
+    #[derive(Default)]
+    struct Bare {
+        passes: u64,
+    }
 
     impl Target for Bare {
         fn poll(&mut self) -> Result<Pass, TargetError> {
-            Ok(Pass::idle(self.clock().now()))
+            self.passes += 1;
+            Ok(Pass::idle(Time::ZERO + Span::from_ms(5) * self.passes))
         }
 
         fn housekeep(&mut self) -> Result<(), TargetError> {
@@ -144,9 +148,21 @@ mod tests {
         }
     }
 
+    /// A wait has a deadline, and Ctrl-C is looked at, whatever a pass serves.
+    #[test]
+    fn a_wait_looks_up_soon_where_a_pass_takes_long() {
+        let (mut target, mut looks) = (Bare::default(), 0);
+        let found = wait::until(&mut target, Duration::from_secs(3_600), |_| {
+            looks += 1;
+            (looks == 3).then_some(())
+        });
+        assert_eq!(found.unwrap(), Some(()));
+        assert!(target.passes <= 8, "{} passes between three looks", target.passes);
+    }
+
     #[test]
     fn where_nobody_answers_a_request_is_refused_by_its_name() {
-        let target: &mut dyn Target = &mut Bare;
+        let target: &mut dyn Target = &mut Bare::default();
         let asked = target.ask(LinkState { interface: None }, Duration::ZERO);
         let error = asked.unwrap_err().to_string();
         let parts = ["'link_state'", "nobody answers", "its last line"];

@@ -115,8 +115,12 @@ impl<R: Read> Reader<R> {
         if crc32fast::hash(&json) != word(&front, 8) {
             return Err(damaged(begin, "the header does not match its check sequence"));
         }
-        let header = serde_json::from_slice(&json)
+        let header: Header = serde_json::from_slice(&json)
             .map_err(|_| damaged(begin, "the header is not one of a trace"))?;
+        // Only the card knows its longest frame.
+        if header.plan.as_ref().is_some_and(|plan| plan.validate_for(usize::MAX).is_err()) {
+            return Err(damaged(begin, "the header has a plan that none can have carried out"));
+        }
         Ok(Reader {
             from,
             offset,

@@ -26,8 +26,12 @@ fn header() -> Header {
 }
 
 fn file(tape: &Tape) -> Vec<u8> {
+    file_with(&header(), tape)
+}
+
+fn file_with(header: &Header, tape: &Tape) -> Vec<u8> {
     let mut bytes = Vec::new();
-    tape.write_to(&header(), &mut bytes).unwrap();
+    tape.write_to(header, &mut bytes).unwrap();
     bytes
 }
 
@@ -105,6 +109,22 @@ fn plain() -> impl Strategy<Value = (Kind, u64, u64, EventKind)> {
             EventKind::Placed(Reception { queue: 3, outcome: RxOutcome::Filtered })
         )),
     ]
+}
+
+/// Its check sequences are right: who wrote it has meant it so.
+#[test]
+fn a_plan_that_nothing_can_have_carried_out_is_damage() {
+    let tape = Tape::with_capacity(0);
+    for wrong in [
+        Plan { packets_per_interrupt: 0, ..Plan::default() },
+        Plan { flows: 0, ..Plan::default() },
+        Plan { size_bytes: 0, ..Plan::default() },
+    ] {
+        let header = Header { plan: Some(wrong.clone()), ..header() };
+        let error = Reader::new(&file_with(&header, &tape)[..]).err();
+        let Some(TraceError::Damaged { what, .. }) = error else { panic!("{wrong:?}: {error:?}") };
+        assert!(what.contains("plan"), "{what}");
+    }
 }
 
 proptest! {

@@ -56,7 +56,12 @@ fn of_run(run: &Injected, interval: Span) -> Figures {
     found.extend(figures::intervals("handler", &handled, requested, planned));
     found.extend(figures::intervals("application", &application, requested, planned));
     let totals = run.ledger.totals();
-    found.insert("interrupts_per_frame".into(), handled.len() as f64 / COUNT as f64);
+    // The times of no more are kept than there are frames, and all are counted.
+    let all = match (run.interrupts.len() as u64, &run.result.interrupts) {
+        (COUNT.., Some(counted)) => counted.handled,
+        _ => handled.len() as u64,
+    };
+    found.insert("interrupts_per_frame".into(), all as f64 / COUNT as f64);
     found.insert("delivered_share".into(), totals.delivered as f64 / COUNT as f64);
     found.insert("sent_share".into(), totals.injected as f64 / COUNT as f64);
     if let Some(took) = &run.result.inject_ns {

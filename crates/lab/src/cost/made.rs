@@ -158,8 +158,6 @@ fn sample(session: &mut Session, sizes: &[usize], watch: &mut Watch) -> Result<S
     Ok(sampled)
 }
 
-const NO_WARMUP: Warmup = Warmup { count: 0, interval: Span::ZERO };
-
 fn sample_length(session: &mut Session, size: usize) -> Result<SampledLength, NoSamples> {
     let copy_share = copy_share(session, size)?;
     // Elsewhere the path is of several processes, of which one would be seen.
@@ -170,7 +168,7 @@ fn sample_length(session: &mut Session, size: usize) -> Result<SampledLength, No
 
 fn copy_share(session: &mut Session, size: usize) -> Result<f64, NoSamples> {
     let flood = |session: &mut Session| {
-        receive::flood(session, size, Receiver::Driver, SAMPLED_PACKETS, NO_WARMUP)
+        receive::flood(session, size, Receiver::Driver, SAMPLED_PACKETS, Warmup::NONE)
     };
     let (samples, _) = sample_runs(session, flood, |packet| packet.injected)?;
     Ok(samples.copy_share())
@@ -178,7 +176,7 @@ fn copy_share(session: &mut Session, size: usize) -> Result<f64, NoSamples> {
 
 /// The same of everything up to the socket: packets that no protocol takes would leave nothing of a protocol to see.
 fn path_times(session: &mut Session, size: usize) -> Result<PathTimes, NoSamples> {
-    let flood = |session: &mut Session| receive::flood_application(session, size, NO_WARMUP);
+    let flood = |session: &mut Session| receive::flood_application(session, size, Warmup::NONE);
     let (samples, delivered) = sample_runs(session, flood, |packet| packet.delivered)?;
     if delivered == 0 {
         return Err(NoSamples::Perf("no packet reached the application".to_owned()));

@@ -170,7 +170,8 @@ fn explain(
         let missing = gap.due.1.since(gap.due.0);
         let mut hiccupped = Span::ZERO;
         for hiccup in hiccups.kept() {
-            let (from, until) = (hiccup.from.max(gap.due.0), hiccup.until.min(gap.until));
+            // What comes behind the last of them explains none.
+            let (from, until) = (hiccup.from.max(gap.due.0), hiccup.until.min(gap.due.1));
             if from < until {
                 hiccupped += until.since(from);
                 let named = (hiccup.from.since(start), hiccup.until.since(hiccup.from));

@@ -154,7 +154,7 @@ impl FaultWatch {
             interval: PROBE_INTERVAL,
             count: PROBES,
             receiver: Receiver::Driver,
-            warmup: Warmup { count: 0, interval: Span::ZERO },
+            warmup: Warmup::NONE,
             ..Plan::default()
         };
         let addresses = Addresses::to_guest(target.card(CardId::FIRST)?.0.mac_address());

@@ -41,7 +41,8 @@ pub enum NoAdvice {
     },
 }
 
-/// A way to receive: rows that differ in burst and buffer only are one.
+/// A way to receive: strategy, poll time, and the buffer that was asked for, of which there may be less with bursts of
+/// another length. Rows that differ in what arrives only are one.
 type Way<'a> = (&'a str, Option<u64>, u64);
 
 /// Chooses, for a receiver that may take `cpu_budget_share` (0 to 1) of the processor: of the ways that
@@ -73,7 +74,7 @@ pub fn advise(rows: &[Row], cpu_budget_share: f64) -> Result<Advice, NoAdvice> {
 }
 
 fn way(row: &Row) -> Way<'_> {
-    (&row.strategy, row.poll_us, row.buffer_bytes)
+    (&row.strategy, row.poll_us, row.asked_buffer_bytes.unwrap_or(row.buffer_bytes))
 }
 
 /// The worst of a way's rows; `None` if one of them lost something or is not known.
@@ -93,6 +94,7 @@ fn summary<'a>(rows: impl Iterator<Item = &'a Row>, cpu_budget_share: f64) -> Op
             delay_p99_us: delay,
             packets: 0,
         });
+        advice.buffer_bytes = advice.buffer_bytes.max(row.buffer_bytes);
         advice.cpu_share = advice.cpu_share.max(cpu_share);
         advice.delay_p99_us = advice.delay_p99_us.max(delay);
         advice.packets += row.planned.unwrap_or(0);
@@ -139,5 +141,23 @@ mod tests {
         assert!(matches!(advise(&rows, 0.5), Err(NoAdvice::AllTakeMore { .. })));
         let advice = advise(&rows, 0.6).unwrap();
         assert_eq!((advice.packets, advice.delay_p99_us), (2_000, 70.0));
+    }
+
+    /// Buffers that are as long as a message, or that a search has found, differ with the burst.
+    #[test]
+    fn a_way_that_loses_long_bursts_is_not_advised_for_its_short_ones() {
+        let asked = |buffer_mb: u64, found_mb, lost, p99| Row {
+            asked_buffer_bytes: Some(buffer_mb * 1_000_000),
+            ..row("hybrid", 100, found_mb, 0.2, lost, p99)
+        };
+        let rows = [
+            asked(7, 2, 0, 10.0),
+            asked(7, 6, 3, 90.0),
+            asked(10, 3, 0, 20.0),
+            asked(10, 9, 0, 95.0),
+        ];
+        let advice = advise(&rows, 0.5).unwrap();
+        assert_eq!((advice.buffer_bytes, advice.delay_p99_us), (9_000_000, 95.0));
+        assert_eq!(advise(&rows[..2], 0.5), Err(NoAdvice::AllLose));
     }
 }

@@ -56,13 +56,47 @@ impl Received {
     /// All rows together. `describe` makes a result of them.
     pub(super) fn of(made: Vec<Made>, describe: impl FnOnce(&[Row]) -> RunResult) -> Received {
         let (mut rows, mut bursts, mut doubts) = (Vec::new(), Vec::new(), Doubts::default());
-        for of_row in made {
+        // Rows that an earlier run, or another shard, has made have their numbers among all, too.
+        for (row, of_row) in made.into_iter().enumerate() {
             rows.push(of_row.row);
-            bursts.extend(of_row.bursts);
+            bursts.extend(of_row.bursts.into_iter().map(|burst| Burst { row, ..burst }));
             doubts.add(&of_row.doubts);
         }
         let mut result = describe(&rows);
         result.warnings = doubts.warnings(&result);
         Received { result, rows, bursts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warikomi_measure::{Machine, TimeBase};
+
+    #[test]
+    fn bursts_have_the_number_of_their_row_wherever_it_was_made() {
+        // What each says by itself, because a run that was resumed has counted from its own first.
+        let made = |strategy: &str, rows: [usize; 2]| {
+            let row = Row::new(strategy, None, 7_000_000, 50_000);
+            let burst = |row| Burst {
+                row,
+                strategy: strategy.to_owned(),
+                poll_us: None,
+                buffer_bytes: 7_000_000,
+                burst_bytes: 50_000,
+                at_ns: 0.0,
+                delay_ns: None,
+                lost: 0,
+            };
+            Made { row, bursts: rows.map(burst).to_vec(), doubts: Doubts::default() }
+        };
+        let all = vec![made("poll", [0, 0]), made("interrupt", [1, 1]), made("hybrid", [0, 0])];
+        let describe = |_: &[Row]| RunResult::new("receive", TimeBase::Real, Machine::default());
+        let received = Received::of(all, describe);
+        let rows: Vec<usize> = received.bursts.iter().map(|burst| burst.row).collect();
+        assert_eq!(rows, [0, 0, 1, 1, 2, 2]);
+        for burst in &received.bursts {
+            assert_eq!(burst.strategy, received.rows[burst.row].strategy);
+        }
     }
 }

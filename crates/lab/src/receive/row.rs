@@ -129,8 +129,8 @@ impl Row {
     }
 
     /// Takes what became of the packets of `plan`, the first of them due at `start`; returns the
-    /// bursts. `row` is this row's number.
-    pub fn account(&mut self, row: usize, plan: &Plan, ledger: &Ledger, start: Time) -> Vec<Burst> {
+    /// bursts, as those of row 0.
+    pub fn account(&mut self, plan: &Plan, ledger: &Ledger, start: Time) -> Vec<Burst> {
         let totals = ledger.totals();
         let to_driver = plan.receiver == Receiver::Driver;
         let delivered = if to_driver { totals.accepted } else { totals.delivered };
@@ -156,7 +156,7 @@ impl Row {
             let delay = delivered.map(|at| at.since(planned));
             delay.into_iter().for_each(|delay| delays.record(delay));
             bursts.push(Burst {
-                row,
+                row: 0,
                 strategy: self.strategy.clone(),
                 poll_us: self.poll_us,
                 buffer_bytes: self.buffer_bytes,
@@ -206,11 +206,11 @@ mod tests {
         ledger.delivered(Delivery { first: 3, count: 2, at: us(130) });
         let mut row = Row::new("any", Some(100), 7_000_000, 50_000);
         assert_eq!(row.published_lost_share, None, "it was published of other messages");
-        let bursts = row.account(4, &plan, &ledger, Time::ZERO);
+        let bursts = row.account(&plan, &ledger, Time::ZERO);
         assert_eq!((row.planned, row.delivered, row.lost), (Some(6), Some(5), Some(1)));
         assert_eq!(bursts.len(), 2);
         assert_eq!((bursts[0].delay_ns, bursts[0].lost), (Some(100_000.0), 0));
-        assert_eq!((bursts[1].delay_ns, bursts[1].lost, bursts[1].row), (None, 1, 4));
+        assert_eq!((bursts[1].delay_ns, bursts[1].lost), (None, 1));
         let delay = row.delay_us.unwrap();
         assert!((delay.p50 - 100.0).abs() < 0.1 && (delay.max - 100.0).abs() < 0.1, "{delay:?}");
         assert_eq!(

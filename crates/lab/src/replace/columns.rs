@@ -114,6 +114,7 @@ fn columns() -> Vec<Column> {
         harm("reordered", "out of order", "order"),
         harm("no_descriptor", "found no descriptor", "no desc."),
         harm("not_receiving", "came while the receiver was off", "off"),
+        harm("missed_otherwise", "missed by the card otherwise", "other"),
         Column::figure("retransmitted", "TCP segments again")
             .head("TCP again")
             .unit(Unit::Count)
@@ -221,11 +222,13 @@ fn views_of_workload() -> Vec<View> {
                 "reordered",
                 "no_descriptor",
                 "not_receiving",
+                "missed_otherwise",
                 "retransmitted",
                 "connections_lost",
             ],
-            "lost, twice, order: by their numbers, both ways; no desc., off: frames that found no descriptor, or \
-             the receiver off; TCP: segments sent again, and connections broken",
+            "lost, twice, order: by their numbers, both ways; no desc., off, other: frames that found no descriptor, or \
+             the receiver off, or that the card missed otherwise (its filter, memory out of its reach, a marked error); \
+             TCP: segments sent again, and connections broken",
         ),
     ]
 }

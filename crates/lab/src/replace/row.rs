@@ -158,6 +158,10 @@ pub struct Row {
     pub no_descriptor: u64,
     /// Frames that came while the card did not receive.
     pub not_receiving: u64,
+    /// Frames that did not go on the ring, or not as they were, for another reason: the card's filter, memory that it
+    /// could not reach, an error that it marked. Absent if there were none.
+    #[serde(default, skip_serializing_if = "none")]
+    pub missed_otherwise: u64,
     /// Datagrams that the sender's system refused while there was no interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<u64>,
@@ -166,6 +170,10 @@ pub struct Row {
     /// Why there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_available: Option<String>,
+}
+
+fn none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Row {
@@ -197,12 +205,13 @@ impl Row {
     /// What went wrong although it was promised not to; `None` if nothing did.
     pub fn broken(&self) -> Option<String> {
         let Row { lost, duplicated, reordered, no_descriptor, not_receiving, .. } = *self;
-        let broken = self.connections_lost;
-        let all = [lost, duplicated, reordered, no_descriptor, not_receiving, broken];
+        let (otherwise, broken) = (self.missed_otherwise, self.connections_lost);
+        let all = [lost, duplicated, reordered, no_descriptor, not_receiving, otherwise, broken];
         (self.promises_no_loss() && all.iter().any(|&count| count > 0)).then(|| {
             format!(
                 "{}: {lost} frames lost, {duplicated} duplicated, {reordered} reordered, {no_descriptor} without a \
-                 descriptor, {not_receiving} while the card did not receive; {broken} TCP connections broken",
+                 descriptor, {not_receiving} while the card did not receive, {otherwise} missed by it otherwise; \
+                 {broken} TCP connections broken",
                 self.name()
             )
         })
@@ -233,6 +242,9 @@ mod tests {
         assert!(row("data-store", "planned").broken().is_some());
         assert!(row("data-store", "kill").broken().is_none());
         assert!(row("reload", "planned").broken().is_none());
-        assert!(Row { lost: 0, ..row("shared-state", "kill") }.broken().is_none());
+        let nothing = Row { lost: 0, ..row("shared-state", "kill") };
+        assert!(nothing.broken().is_none());
+        let unseen = Row { missed_otherwise: 2, ..nothing }.broken().unwrap();
+        assert!(unseen.contains("2 missed by it otherwise"), "{unseen}");
     }
 }

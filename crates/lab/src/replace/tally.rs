@@ -118,6 +118,8 @@ impl Tally {
         row.retransmitted += again;
         row.no_descriptor += arrived.no_descriptor;
         row.not_receiving += arrived.not_receiving;
+        // The receiver's being off is one reason of the filter's.
+        row.missed_otherwise += arrived.missed() - arrived.no_descriptor - arrived.not_receiving;
         row.connections_lost += u64::from(outcome.stream_wrong.is_some());
         // Each run begins with pictures of its own; a soak has hundreds of runs.
         let kept = PICTURES.saturating_sub(self.observed.len());
@@ -394,6 +396,30 @@ mod tests {
             store_requests: Vec::new(),
         };
         Outcome { observed: vec![seen; replacements], ..Outcome::default() }
+    }
+
+    /// Every frame that arrived is in one column of the row.
+    #[test]
+    fn a_frame_that_the_card_could_not_write_is_in_the_row() {
+        let plan = Plan::default();
+        let mut tally = Tally::new(&plan, &plan.cases()[0]);
+        let arrived = Totals {
+            injected: 42,
+            no_descriptor: 1,
+            filtered: 5,
+            not_receiving: 2,
+            dma_error: 7,
+            not_completed: 8,
+            refused: 9,
+            delivered: 10,
+            lost: 2,
+            ..Totals::default()
+        };
+        tally.with(Outcome { arrived, ..Outcome::default() });
+        let row = tally.row(0);
+        assert_eq!((row.no_descriptor, row.not_receiving, row.missed_otherwise), (1, 2, 27));
+        let sum = row.received + row.lost + row.no_descriptor + row.not_receiving;
+        assert_eq!(sum + row.missed_otherwise, arrived.injected);
     }
 
     /// They took a megabyte each run, which a soak of 10,000 replacements had a hundred of.

@@ -191,6 +191,7 @@ impl<'a> Bench<'a> {
         }
         if let Some(injected) = injected {
             outcome.arrived = injected.ledger.totals();
+            outcome.arrived.without_driver().check()?;
             outcome.out_of_order = injected.received.out_of_order;
             outcome.duplicates = injected.received.duplicates;
         }
@@ -241,7 +242,7 @@ impl<'a> Bench<'a> {
             count: (length.as_ps() / interval.as_ps().max(1)).max(1),
             receiver: Receiver::Application,
             seed: self.plan.seed,
-            warmup: Warmup { count: 0, ..Warmup::default() },
+            warmup: Warmup::NONE,
             ..InjectPlan::default()
         };
         let run_id = read_tsc() as u32;

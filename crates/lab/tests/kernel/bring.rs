@@ -91,27 +91,41 @@ pub(crate) fn options_with(image: &Image) -> SessionOptions {
     }
 }
 
-pub(crate) fn try_session(options: &SessionOptions, wire: &str) -> Result<Session, SessionError> {
-    let wire: WireKind = wire.parse().unwrap();
-    Session::start(options, wire.build().unwrap(), &Interrupted::default(), &mut |_| ())
+/// What this says is at the other end.
+pub(crate) fn wire(kind: &str) -> Box<dyn Wire> {
+    kind.parse::<WireKind>().unwrap().build().unwrap()
 }
 
-/// A session that is up, with this wire.
-pub(crate) fn session(wire: &str) -> Session {
-    try_session(&options(), wire).unwrap_or_else(|error| panic!("{error}"))
+/// The other end keeps nothing.
+pub(crate) fn sink() -> Box<dyn Wire> {
+    wire("sink")
 }
 
-/// A session that is up, with a wire that is made already.
+pub(crate) fn try_session(
+    options: &SessionOptions,
+    wire: Box<dyn Wire>,
+) -> Result<Session, SessionError> {
+    Session::start(options, wire, &Interrupted::default(), &mut |_| ())
+}
+
+/// A session that is up.
+pub(crate) fn started(options: &SessionOptions, wire: Box<dyn Wire>) -> Session {
+    try_session(options, wire).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The same as options are without a choice.
+pub(crate) fn session(kind: &str) -> Session {
+    session_with(wire(kind))
+}
+
+/// The same with a wire that is made already.
 pub(crate) fn session_with(wire: Box<dyn Wire>) -> Session {
-    Session::start(&options(), wire, &Interrupted::default(), &mut |_| ())
-        .unwrap_or_else(|error| panic!("{error}"))
+    started(&options(), wire)
 }
 
 /// The same, of a guest that sleeps while it has nothing to do: where its processor is accounted for.
 pub(crate) fn sleeping_session_with(wire: Box<dyn Wire>) -> Session {
-    let options = SessionOptions { interrupts: Some(Interrupts::Signalled), ..options() };
-    Session::start(&options, wire, &Interrupted::default(), &mut |_| ())
-        .unwrap_or_else(|error| panic!("{error}"))
+    started(&SessionOptions { interrupts: Some(Interrupts::Signalled), ..options() }, wire)
 }
 
 /// A kernel whose agent has reported, without a driver.
@@ -125,8 +139,7 @@ pub(crate) fn kernel_with(
     attachment: Attachment,
     nic: impl FnOnce(Box<dyn Wire>) -> Box<dyn Nic>,
 ) -> Box<dyn Target> {
-    let wire = "sink".parse::<WireKind>().unwrap().build().unwrap();
-    try_kernel(attachment, vec![nic(wire)]).unwrap_or_else(|error| panic!("{error}"))
+    try_kernel(attachment, vec![nic(sink())]).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The same, with these cards.

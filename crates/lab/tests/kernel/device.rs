@@ -6,18 +6,16 @@ use warikomi_clock::Span;
 use warikomi_nic::Link;
 use warikomi_protocol::answers::DriverOrigin;
 use warikomi_protocol::commands::{
-    Counters, LinkDown, LinkState, LinkUp, LoadDriver, ReadFile, Renegotiate, UnloadDriver,
-    WaitInterface,
+    LinkDown, LinkUp, LoadDriver, ReadFile, Renegotiate, UnloadDriver, WaitInterface,
 };
 use warikomi_session::SessionOptions;
 use warikomi_target::CardId;
 
-use crate::bring::{image_with_drivers_built_in, options, plan, session, try_session, wait_until};
+use crate::ask::{counters, link};
+use crate::bring::{
+    image_with_drivers_built_in, options, plan, session, sink, started, wait_until,
+};
 use crate::perfect::injected;
-
-fn link(session: &mut warikomi_session::Session) -> warikomi_protocol::answers::LinkState {
-    session.target.ask(LinkState { interface: None }, Duration::ZERO).unwrap()
-}
 
 fn plug(session: &mut warikomi_session::Session, link: Link) {
     let (nic, mut host) = session.target.card(CardId::FIRST).unwrap();
@@ -101,7 +99,7 @@ fn a_driver_that_is_built_in_works_as_well() {
         bridge: image.info().bridge,
         ..options()
     };
-    let mut session = try_session(&options, "sink").unwrap_or_else(|error| panic!("{error}"));
+    let mut session = started(&options, sink());
     assert_eq!(session.info.settings["driver_is"], "built_in");
     let run = injected(&mut session, &plan(500, Span::from_us(100), 200));
     assert_eq!(run.ledger.totals().delivered, 200);
@@ -113,14 +111,11 @@ fn a_driver_that_is_built_in_works_as_well() {
 #[test]
 fn the_hardware_counters_agree_with_the_ledger() {
     let mut session = session("sink");
-    let counted = |session: &mut warikomi_session::Session| {
-        session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap().driver
-    };
-    let before = counted(&mut session);
+    let before = counters(&mut session).driver;
     let mut plan = plan(500, Span::from_us(100), 1_000);
     plan.warmup.count = 0;
     injected(&mut session, &plan);
-    let after = counted(&mut session);
+    let after = counters(&mut session).driver;
     assert_eq!(after["rx_packets"] - before["rx_packets"], 1_000);
     assert_eq!(after["rx_errors"], 0);
     session.stop().unwrap();

@@ -1,16 +1,16 @@
 //! What only the 82574L and the unmodified e1000e have; the rest is in [`drivers`](crate::drivers).
 
-use std::time::Duration;
-
 use warikomi_clock::Span;
+use warikomi_lab::inject::Backlog;
 use warikomi_nic::NicOptions;
 use warikomi_protocol::answers::InterruptKind;
-use warikomi_protocol::commands::Counters;
-use warikomi_session::{GuestSettings, Session, SessionOptions};
+use warikomi_session::{GuestSettings, SessionOptions};
 use warikomi_testbench::skipped;
 
-use crate::bring::{image_with_more_drivers, options_with, plan, try_session};
+use crate::ask::counters;
+use crate::bring::{image_with_more_drivers, options_with, plan, sink, started};
 use crate::perfect::perfect;
+use crate::sizes::{USUAL_BYTES, all_arrive};
 
 /// e1000e with its card; `parameters` are the module's. Without our bridge it has MSI alone.
 fn options(parameters: &[&str]) -> Option<SessionOptions> {
@@ -22,21 +22,13 @@ fn options(parameters: &[&str]) -> Option<SessionOptions> {
     })
 }
 
-fn started(options: &SessionOptions) -> Session {
-    try_session(options, "sink").unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn counters(session: &mut Session) -> warikomi_protocol::answers::Counters {
-    session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap()
-}
-
 #[test]
 fn it_takes_three_vectors() {
     let Some(options) = options(&[]) else { return };
     if !options.bridge {
         return skipped("virt-pci has one vector");
     }
-    let mut session = started(&options);
+    let mut session = started(&options, sink());
     let counted = counters(&mut session);
     assert_eq!(counted.interrupt_kind, InterruptKind::MsiX);
     assert_eq!(counted.interrupts.len(), 3, "{:?}", counted.interrupts);
@@ -50,21 +42,17 @@ fn frames_of_every_size_are_received_by_each_kind_of_interrupt() {
         ("IntMode=1", InterruptKind::Msi),
         ("IntMode=0", InterruptKind::Intx),
     ];
-    let mut repeated = Vec::new();
     for (mode, kind) in modes {
         // No throttling: each packet has its interrupt.
         let Some(options) = options(&[mode, "InterruptThrottleRate=0"]) else { return };
         if !options.bridge && kind != InterruptKind::Msi {
             continue;
         }
-        let mut session = started(&options);
+        let mut session = started(&options, sink());
         assert_eq!(counters(&mut session).interrupt_kind, kind);
-        for size in [60, 61, 64, 300, 1_024, 1_513, 1_514] {
-            let plan = plan(size, Span::from_us(200), 500);
-            let Some(run) = perfect(&mut session, &plan, &mut repeated) else { return };
-            let ledger = run.ledger.totals();
-            let seen = (ledger.accepted, ledger.delivered, ledger.unaccounted);
-            assert_eq!(seen, (500, 500, 0), "{mode}: {size} bytes");
+        println!("interrupts: {kind:?}");
+        if all_arrive(&mut session, &USUAL_BYTES, Backlog::Taken).is_none() {
+            return;
         }
         session.stop().unwrap();
     }
@@ -74,7 +62,7 @@ fn frames_of_every_size_are_received_by_each_kind_of_interrupt() {
 fn long_frames_come_in_split_buffers() {
     let Some(options) = options(&[]) else { return };
     let settings = GuestSettings { mtu: Some(4_000), ..options.settings };
-    let mut session = started(&SessionOptions { settings, ..options });
+    let mut session = started(&SessionOptions { settings, ..options }, sink());
     let mut repeated = Vec::new();
     for size in [60, 1_514, 4_014] {
         let plan = plan(size, Span::from_us(300), 300);

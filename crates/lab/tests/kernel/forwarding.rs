@@ -9,7 +9,7 @@ use warikomi_nic::{Link, NicOptions};
 use warikomi_protocol::commands::LinkState;
 use warikomi_session::{Exit, SecondCard, Session, SessionOptions};
 
-use crate::bring::{image_with_more_drivers, options_with, plan, try_session, wait_until};
+use crate::bring::{image_with_more_drivers, options_with, plan, sink, started, wait_until};
 
 const COUNT: u64 = 300;
 
@@ -20,7 +20,7 @@ fn model_of(driver: &str) -> NicOptions {
 }
 
 /// Two cards with these drivers; nothing if the kernel was not built with them.
-fn started(forwarding: Forwarding, drivers: [&str; 2]) -> Option<Session> {
+fn forwards(forwarding: Forwarding, drivers: [&str; 2]) -> Option<Session> {
     let [first, second] = drivers;
     let second = SecondCard {
         driver: second.into(),
@@ -34,11 +34,11 @@ fn started(forwarding: Forwarding, drivers: [&str; 2]) -> Option<Session> {
         second: Some(second),
         ..options_with(&image_with_more_drivers()?)
     };
-    Some(try_session(&options, "sink").unwrap_or_else(|error| panic!("{error}")))
+    Some(started(&options, sink()))
 }
 
 fn asked(interval: Span, count: u64) -> Plan {
-    let warmup = Warmup { count: 0, interval: Span::ZERO };
+    let warmup = Warmup::NONE;
     Plan { receiver: Receiver::SecondCard, warmup, ..plan(200, interval, count) }
 }
 
@@ -60,7 +60,7 @@ fn forwarded(session: &mut Session, plan: &Plan, run_id: u32) -> Injected {
 }
 
 fn pass_through(forwarding: Forwarding, drivers: [&str; 2]) {
-    let Some(mut session) = started(forwarding, drivers) else { return };
+    let Some(mut session) = forwards(forwarding, drivers) else { return };
     let settings = &session.info.settings;
     assert_eq!(settings["through"], forwarding.name());
     assert_eq!(
@@ -128,7 +128,7 @@ fn set_cable(session: &mut Session, link: Link) {
 /// What the first driver has taken and a cable that is pulled does not let out is lost behind it, and said to be.
 #[test]
 fn without_the_second_cable_packets_are_lost_behind_the_first_driver() {
-    let Some(mut session) = started(Forwarding::Route, ["r8169", "igb"]) else { return };
+    let Some(mut session) = forwards(Forwarding::Route, ["r8169", "igb"]) else { return };
     set_cable(&mut session, Link::Down);
     let injected = forwarded(&mut session, &asked(Span::from_us(300), COUNT), 1);
     let totals = injected.ledger.totals();
@@ -147,7 +147,7 @@ fn without_the_second_cable_packets_are_lost_behind_the_first_driver() {
 /// As fast as possible: the first card's ring overruns, or the queue before the second driver.
 #[test]
 fn what_comes_too_fast_is_missed_or_lost_and_all_else_leaves() {
-    let Some(mut session) = started(Forwarding::Bridge, ["r8169", "8139too"]) else { return };
+    let Some(mut session) = forwards(Forwarding::Bridge, ["r8169", "8139too"]) else { return };
     let injected = forwarded(&mut session, &asked(Span::ZERO, 20_000), 1);
     let totals = injected.ledger.totals();
     assert!(totals.no_descriptor > 0, "{totals:?}");

@@ -7,11 +7,12 @@ use warikomi_clock::{Seed, Span};
 use warikomi_inject::{Addresses, Fault, FaultSchedule, Faulty, FrameTemplate, Plan};
 use warikomi_lab::inject::Injected;
 use warikomi_measure::Verdict;
-use warikomi_protocol::commands::{Counters, ReadFile};
+use warikomi_protocol::commands::ReadFile;
 use warikomi_session::{Session, SessionOptions, bring_up_again};
 use warikomi_target::CardId;
 
-use crate::bring::{options, plan, try_session, wait_until};
+use crate::ask::received;
+use crate::bring::{options, plan, sink, started, wait_until};
 use crate::perfect::injected;
 
 const DRIVER: &str = "r8169";
@@ -51,15 +52,10 @@ fn has_interface(session: &mut Session) -> bool {
     session.target.ask(file, Duration::ZERO).is_ok()
 }
 
-fn received(session: &mut Session) -> u64 {
-    let counters = Counters { interface: None };
-    session.target.ask(counters, Duration::ZERO).unwrap().interface["rx_packets"]
-}
-
 /// Whichever attachment is asked for: virt-pci has no hotplug.
 fn session_by_the_bridge() -> Session {
     let options = SessionOptions { bridge: true, ..options() };
-    try_session(&options, "sink").unwrap_or_else(|error| panic!("{error}"))
+    started(&options, sink())
 }
 
 #[test]
@@ -113,7 +109,7 @@ fn an_injection_goes_on_and_ends_with_a_driver_that_works() {
 #[test]
 fn virt_pci_has_no_slot_that_a_card_can_be_pulled_out_of() {
     let options = SessionOptions { bridge: false, ..options() };
-    let mut session = try_session(&options, "sink").unwrap_or_else(|error| panic!("{error}"));
+    let mut session = started(&options, sink());
     let (_, host) = session.target.card(CardId::FIRST).unwrap();
     assert!(!host.interrupts.has_hotplug());
     session.stop().unwrap();

@@ -5,15 +5,18 @@ use std::time::Duration;
 
 use warikomi_clock::Span;
 use warikomi_inject::Plan;
+use warikomi_lab::inject::Backlog;
 use warikomi_nic::NicOptions;
-use warikomi_protocol::answers::{self, InterruptKind};
-use warikomi_protocol::commands::{Counters, Transmit};
+use warikomi_protocol::answers::InterruptKind;
+use warikomi_protocol::commands::Transmit;
 use warikomi_session::{GuestSettings, Session, SessionOptions};
 use warikomi_target::CardId;
 use warikomi_testbench::skipped;
 
-use crate::bring::{image_with_more_drivers, options_with, plan, try_session, wait_until};
+use crate::ask::{counters, on_the_wire};
+use crate::bring::{image_with_more_drivers, options_with, plan, sink, started, wait_until};
 use crate::perfect::perfect;
+use crate::sizes::{USUAL_BYTES, all_arrive};
 
 /// igb with its card, and this number of pairs of queues; the driver takes one by itself, because there is one processor.
 fn options(channels: Option<u32>) -> Option<SessionOptions> {
@@ -23,10 +26,6 @@ fn options(channels: Option<u32>) -> Option<SessionOptions> {
     Some(SessionOptions { driver, nic, settings, ..options })
 }
 
-fn started(options: &SessionOptions) -> Session {
-    try_session(options, "sink").unwrap_or_else(|error| panic!("{error}"))
-}
-
 /// The same by our bridge, which has several vectors.
 fn with_channels(channels: Option<u32>) -> Option<Session> {
     let options = options(channels)?;
@@ -34,11 +33,7 @@ fn with_channels(channels: Option<u32>) -> Option<Session> {
         skipped("virt-pci has one vector");
         return None;
     }
-    Some(started(&options))
-}
-
-fn counters(session: &mut Session) -> answers::Counters {
-    session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap()
+    Some(started(&options, sink()))
 }
 
 #[test]
@@ -90,10 +85,7 @@ fn flows_are_spread_over_the_queues_and_each_has_its_account() {
 fn datagrams_leave_by_several_queues() {
     const CHANNELS: u64 = 4;
     let Some(mut session) = with_channels(Some(CHANNELS as u32)) else { return };
-    let sent = |session: &mut Session| {
-        session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames
-    };
-    let before = sent(&mut session);
+    let before = on_the_wire(&mut session);
     for port in 6_000..6_032 {
         let some = Transmit {
             count: 10,
@@ -106,7 +98,7 @@ fn datagrams_leave_by_several_queues() {
         };
         session.target.ask(some, Duration::from_secs(5)).unwrap();
     }
-    wait_until(&mut session, "all is on the wire", |session| sent(session) - before >= 320);
+    wait_until(&mut session, "all is on the wire", |session| on_the_wire(session) - before >= 320);
     let (nic, mut host) = session.target.card(CardId::FIRST).unwrap();
     let tails = (0..CHANNELS).map(|queue| nic.register(&mut host, 0, 0xe018 + 0x40 * queue));
     let tails: Vec<_> = tails.collect();
@@ -117,7 +109,6 @@ fn datagrams_leave_by_several_queues() {
 
 #[test]
 fn frames_of_every_size_are_received_by_messages_and_by_the_pin() {
-    let mut repeated = Vec::new();
     for kind in [InterruptKind::MsiX, InterruptKind::Intx] {
         let Some(mut options) = options(None) else { return };
         if !options.bridge {
@@ -126,14 +117,11 @@ fn frames_of_every_size_are_received_by_messages_and_by_the_pin() {
         if kind == InterruptKind::Intx {
             options.kernel_arguments.push("pci=nomsi".into());
         }
-        let mut session = started(&options);
+        let mut session = started(&options, sink());
         assert_eq!(counters(&mut session).interrupt_kind, kind);
-        for size in [60, 61, 64, 300, 1_024, 1_513, 1_514] {
-            let plan = plan(size, Span::from_us(200), 500);
-            let Some(run) = perfect(&mut session, &plan, &mut repeated) else { return };
-            let ledger = run.ledger.totals();
-            let seen = (ledger.accepted, ledger.delivered, ledger.unaccounted);
-            assert_eq!(seen, (500, 500, 0), "{kind:?}: {size} bytes");
+        println!("interrupts: {kind:?}");
+        if all_arrive(&mut session, &USUAL_BYTES, Backlog::Taken).is_none() {
+            return;
         }
         session.stop().unwrap();
     }

@@ -5,6 +5,7 @@
 //! one at a time (`--test-threads=1`).
 
 mod accuracy;
+mod ask;
 mod bring;
 mod cards;
 mod cost;
@@ -30,6 +31,7 @@ mod replay;
 mod rtl8139;
 mod sandbox;
 mod send;
+mod sizes;
 mod strategies;
 mod stress;
 mod strict;

@@ -6,14 +6,13 @@ use warikomi_clock::Span;
 use warikomi_inject::{Addresses, Arrival, FrameTemplate, Plan, Receiver, Warmup};
 use warikomi_nic::RxOutcome;
 use warikomi_protocol::answers::InterruptKind;
-use warikomi_protocol::commands::{Configure, Counters};
+use warikomi_protocol::commands::Configure;
 use warikomi_target::CardId;
 use warikomi_testbench::skipped;
 
-use crate::bring::{at_least, options, plan, session, try_session};
+use crate::ask::counters;
+use crate::bring::{at_least, options, plan, session, sink, started};
 use crate::perfect::{injected, perfect};
-
-const NONE: Warmup = Warmup { count: 0, interval: Span::ZERO };
 
 #[test]
 fn ten_thousand_packets_at_38_us_are_all_accepted_and_delivered_twenty_times() {
@@ -60,8 +59,8 @@ fn every_size_from_the_shortest_to_the_longest_frame_arrives() {
 #[test]
 fn the_driver_uses_a_message_interrupt() {
     let mut session = session("sink");
-    let counters = session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
-    assert_ne!(counters.interrupt_kind, InterruptKind::Intx);
+    let counted = counters(&mut session);
+    assert_ne!(counted.interrupt_kind, InterruptKind::Intx);
     assert_eq!(session.target.counters().intx_undeliverable, 0);
     session.stop().unwrap();
 }
@@ -74,9 +73,9 @@ fn a_driver_that_may_have_no_message_gets_its_interrupts_by_the_pin() {
         return skipped("virt-pci has no INTx");
     }
     options.kernel_arguments = vec!["pci=nomsi".into()];
-    let mut session = try_session(&options, "sink").unwrap_or_else(|error| panic!("{error}"));
-    let counters = session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
-    assert_eq!(counters.interrupt_kind, InterruptKind::Intx);
+    let mut session = started(&options, sink());
+    let counted = counters(&mut session);
+    assert_eq!(counted.interrupt_kind, InterruptKind::Intx);
     let run = injected(&mut session, &plan(500, Span::from_us(100), 2_000));
     assert_eq!(run.ledger.totals().delivered, 2_000);
     assert_eq!(session.target.counters().intx_undeliverable, 0);
@@ -110,12 +109,12 @@ fn poisson_arrivals_and_a_slow_line_lose_nothing() {
 #[test]
 fn an_overrun_is_counted_to_the_packet_and_survived() {
     let mut session = session("sink");
-    let flood = Plan { warmup: NONE, ..plan(60, Span::ZERO, 200_000) };
+    let flood = Plan { warmup: Warmup::NONE, ..plan(60, Span::ZERO, 200_000) };
     let ledger = injected(&mut session, &flood).ledger.totals();
     assert_eq!(ledger.planned, 200_000);
     assert!(ledger.no_descriptor > 0, "the ring has 256 descriptors: {ledger:?}");
     assert_eq!(ledger.no_descriptor + ledger.accepted + ledger.lost_on_ring, 200_000);
-    let missed = session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
+    let missed = counters(&mut session);
     assert!(missed.driver["rx_missed"] > 0, "the driver can read it too: {:?}", missed.driver);
     let after = injected(&mut session, &plan(60, Span::from_us(100), 500)).ledger.totals();
     assert_eq!(after.delivered, 500, "and goes on as before");
@@ -170,7 +169,7 @@ fn deferred_interrupts_are_few_and_the_result_says_so() {
     let mut options = options();
     options.settings.napi_defer_hard_irqs = Some(100);
     options.settings.gro_flush_timeout_ns = Some(200_000);
-    let mut session = try_session(&options, "sink").unwrap();
+    let mut session = started(&options, sink());
     let run = injected(&mut session, &plan(200, Span::from_us(20), 5_000));
     assert_eq!(run.ledger.totals().accepted, 5_000);
     let raised = run.result.interrupts.as_ref().unwrap().raised;
@@ -184,7 +183,7 @@ fn deferred_interrupts_are_few_and_the_result_says_so() {
 fn a_guest_with_much_memory_is_ready_in_time() {
     let mut options = options();
     options.memory_mb = 1024;
-    let mut session = try_session(&options, "sink").unwrap_or_else(|error| panic!("{error}"));
+    let mut session = started(&options, sink());
     assert_eq!(
         injected(&mut session, &plan(60, Span::from_us(50), 100)).ledger.totals().delivered,
         100

@@ -1,22 +1,15 @@
 //! What only the RTL8139 and 8139too have; the rest is in [`drivers`](crate::drivers).
 
-use std::time::Duration;
-
 use warikomi_clock::Span;
 use warikomi_inject::{Plan, Warmup};
 use warikomi_nic::NicOptions;
-use warikomi_protocol::commands::Counters;
-use warikomi_session::{Session, SessionOptions};
+use warikomi_session::SessionOptions;
 use warikomi_testbench::skipped;
 
-use crate::bring::{options, plan, try_session, wait_until};
+use crate::ask::received;
+use crate::bring::{options, plan, sink, started, wait_until};
 use crate::hotplug::send;
 use crate::perfect::attempt;
-
-fn received(session: &mut Session) -> u64 {
-    let counters = Counters { interface: None };
-    session.target.ask(counters, Duration::ZERO).unwrap().interface["rx_packets"]
-}
 
 /// `rtl8139_poll` acknowledges each frame that it takes. When its budget of 64 is used up it is called again, finds no
 /// cause in the status, and is done, with the rest on the ring.
@@ -28,8 +21,8 @@ fn of_a_burst_8139too_takes_64_frames_and_the_rest_when_others_come() {
     if !options.bridge {
         return skipped("virt-pci has no INTx");
     }
-    let mut session = try_session(&options, "sink").unwrap_or_else(|error| panic!("{error}"));
-    let warmup = Warmup { count: 0, interval: Span::ZERO };
+    let mut session = started(&options, sink());
+    let warmup = Warmup::NONE;
     let burst = Plan { warmup, ..plan(60, Span::ZERO, BURST) };
     // The last frame must come before the 64th is acknowledged. It does unless our core is taken from us then.
     let left = (0..10).find_map(|_| {

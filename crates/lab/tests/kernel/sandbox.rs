@@ -3,7 +3,7 @@
 use warikomi_session::{Session, SessionOptions};
 use warikomi_target::sandbox::Confinement;
 
-use crate::bring::{options, session, try_session};
+use crate::bring::{options, session, sink, try_session};
 
 /// What the system says of a process.
 fn status(id: u32, line: &str) -> String {
@@ -34,7 +34,7 @@ fn a_kernel_opens_no_file_that_it_was_not_given() {
     let start = |confined| {
         let argument = format!("initrd={}", copy.display());
         let options = SessionOptions { confined, kernel_arguments: vec![argument], ..options() };
-        try_session(&options, "sink")
+        try_session(&options, sink())
     };
     let session = start(false).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(says(&session), "no (--no-sandbox)");

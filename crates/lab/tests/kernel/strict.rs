@@ -14,24 +14,20 @@ use warikomi_measure::RunResult;
 use warikomi_nic::{Link, NicOptions};
 use warikomi_pci::Width;
 use warikomi_protocol::commands::{
-    Counters, LinkDown, LinkUp, LoadDriver, Pktgen, Renegotiate, UnloadDriver, WaitInterface,
+    LinkDown, LinkUp, LoadDriver, Pktgen, Renegotiate, UnloadDriver, WaitInterface,
 };
 use warikomi_session::{Session, SessionOptions, Strictness, TargetArguments};
-use warikomi_target::{CardId, Interrupted, TargetError};
+use warikomi_target::{CardId, TargetError};
 use warikomi_wire::{Wire, WireKind};
 
-use crate::bring::{image, options, plan, wait_until, watch};
+use crate::ask::{counters, on_the_wire};
+use crate::bring::{image, options, plan, sink, started, wait_until, watch};
 use crate::perfect::injected;
 
 fn strict(wire: Box<dyn Wire>) -> Session {
     let nic = NicOptions { strict: true, ..NicOptions::of("rtl8168") };
     let options = SessionOptions { nic, ..options() };
-    Session::start(&options, wire, &Interrupted::default(), &mut |_| ())
-        .unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn sink() -> Box<dyn Wire> {
-    "sink".parse::<WireKind>().unwrap().build().unwrap()
+    started(&options, wire)
 }
 
 /// What was found: kind, place and the first of them.
@@ -78,7 +74,7 @@ fn r8169_comes_goes_and_follows_the_cable_in_order() {
         session.target.ask(LinkDown { interface: None }, Duration::ZERO).unwrap();
         up(&mut session);
         session.target.ask(Renegotiate { interface: None }, Duration::ZERO).unwrap();
-        session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
+        counters(&mut session);
         injected(&mut session, &plan(500, Span::from_us(100), 200));
         let unload = UnloadDriver { name: "r8169".into() };
         session.target.ask(unload, Duration::from_secs(5)).unwrap();
@@ -106,9 +102,7 @@ fn r8169_transmits_in_order_but_for_extra_doorbells() {
             timeout_ms: 20_000,
         };
         let sent = session.target.ask(pktgen, Duration::from_secs(25)).unwrap().sent;
-        wait_until(&mut session, "all is on the wire", |session| {
-            session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames >= sent
-        });
+        wait_until(&mut session, "all is on the wire", |session| on_the_wire(session) >= sent);
     }
     assert_eq!(found_besides_extra_doorbells(&mut session), [""; 0]);
     session.stop().unwrap();

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use warikomi_protocol::commands::{
-    Configure, Counters, JoinMulticast, Ping, Transmit, TransmitTcp, VlanAdd,
-};
+use warikomi_protocol::commands::{Configure, JoinMulticast, Ping, Transmit, TransmitTcp, VlanAdd};
 use warikomi_target::CardId;
 use warikomi_wire::Responder;
 
+use crate::ask::{counters, on_the_wire};
 use crate::bring::{session, session_with, wait_until};
 
 fn transmit(count: u64, payload_bytes: u32) -> Transmit {
@@ -44,13 +43,12 @@ fn every_datagram_sent_reaches_the_wire_once() {
     let sent = session.target.ask(transmit(5_000, 1_000), Duration::from_secs(10)).unwrap();
     assert_eq!((sent.sent, sent.errors, sent.timed_out), (5_000, 0, false));
     wait_until(&mut session, "all is on the wire", |session| {
-        session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames - before.tx_frames
-            >= 5_000
+        on_the_wire(session) - before.tx_frames >= 5_000
     });
     let after = session.target.card(CardId::FIRST).unwrap().0.wire().counters();
     assert_eq!(after.tx_frames - before.tx_frames, 5_000);
     assert_eq!(after.tx_bytes - before.tx_bytes, 5_000 * (1_000 + 42));
-    let counted = session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
+    let counted = counters(&mut session);
     assert_eq!(counted.driver["tx_errors"], 0);
     session.stop().unwrap();
 }
@@ -88,9 +86,7 @@ fn a_tcp_stream_arrives_whole_with_and_without_segmentation_offload() {
 
 /// Packets that the driver has handed over, and frames on the wire.
 fn sent_by_both(session: &mut warikomi_session::Session) -> (u64, u64) {
-    let counted = session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
-    let on_the_wire = session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames;
-    (counted.interface["tx_packets"], on_the_wire)
+    (counters(session).interface["tx_packets"], on_the_wire(session))
 }
 
 #[test]
@@ -100,13 +96,11 @@ fn a_vlan_tag_goes_out() {
     let address_cidr = "10.9.7.1/24".into();
     let vlan = VlanAdd { interface: None, vlan: 7, address_cidr, header_with_tag: false };
     session.target.ask(vlan, Duration::ZERO).unwrap();
-    let before = session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames;
+    let before = on_the_wire(&mut session);
     let tagged =
         Transmit { destination: "10.9.7.2:5002".into(), vlan: Some(7), ..transmit(10, 200) };
     session.target.ask(tagged, Duration::from_secs(5)).unwrap();
-    wait_until(&mut session, "a frame is on the wire", |session| {
-        session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames > before
-    });
+    wait_until(&mut session, "a frame is on the wire", |session| on_the_wire(session) > before);
     session.target.card(CardId::FIRST).unwrap().0.wire().finish().unwrap();
     // Nobody has that address, so what goes out is the question who has, with the VLAN's tag.
     let frames = std::fs::read(capture.path()).unwrap();

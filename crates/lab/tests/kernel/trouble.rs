@@ -7,7 +7,7 @@ use warikomi_protocol::commands::{Hang, Panic, PingAgent, PowerOff};
 use warikomi_session::SessionError;
 use warikomi_target::{CardId, TargetError};
 
-use crate::bring::{bare_kernel, options, session, try_session};
+use crate::bring::{bare_kernel, options, session, sink, try_session};
 
 /// Processes of the kernel that was started with this id, itself included.
 fn group_is_alive(id: u32) -> bool {
@@ -103,7 +103,7 @@ fn a_driver_that_cannot_have_its_interrupt_is_an_error() {
     options.kernel_arguments = vec!["pci=nomsi".into()];
     // Our bridge has INTx.
     options.bridge = false;
-    let error = error_of(try_session(&options, "sink"));
+    let error = error_of(try_session(&options, sink()));
     let refused = matches!(
         error,
         TargetError::NotBound { .. } | TargetError::NoLink { .. } | TargetError::Refused { .. }
@@ -115,10 +115,10 @@ fn a_driver_that_cannot_have_its_interrupt_is_an_error() {
 fn what_is_no_kernel_is_said_to_be_none() {
     let mut options = options();
     options.kernel = "/bin/true".into();
-    let error = error_of(try_session(&options, "sink"));
+    let error = error_of(try_session(&options, sink()));
     assert!(matches!(error, TargetError::Exited { .. }), "{error}");
     options.kernel = "/etc/hostname".into();
-    let error = error_of(try_session(&options, "sink"));
+    let error = error_of(try_session(&options, sink()));
     assert!(matches!(error, TargetError::CannotStart { .. }), "{error}");
 }
 
@@ -127,7 +127,7 @@ fn a_kernel_without_an_agent_is_an_error_with_its_console() {
     let mut options = options();
     let empty = tempfile::NamedTempFile::new().unwrap();
     options.initramfs = empty.path().to_owned();
-    let error = error_of(try_session(&options, "sink"));
+    let error = error_of(try_session(&options, sink()));
     let told = matches!(error, TargetError::Panicked { .. } | TargetError::Exited { .. });
     assert!(told, "{error}");
 }

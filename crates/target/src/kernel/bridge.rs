@@ -8,8 +8,7 @@
 //! none for a while.
 
 use std::cell::Cell;
-use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
@@ -22,6 +21,7 @@ use warikomi_shared::{Bell, Consumer, MessageSender, Rung, SharedWords, Wakeup};
 
 use super::charge::Charge;
 use super::commands::Served;
+use super::line::Line;
 use super::options::Attachment;
 use super::port::Port;
 use super::vhost_user::{ANSWER_BYTES, CONFIGURATION_CHANGED, CONFIGURATION_CHANGED_SAY_SO};
@@ -56,7 +56,7 @@ const ONE_CALL: [u8; 8] = 1u64.to_le_bytes();
 
 /// The line for requests of ours to the guest's virtio driver.
 struct Requests {
-    line: File,
+    line: Line,
     clock: Clock,
     /// How patient to be with a busy guest.
     busy_patience: Rc<Cell<Span>>,
@@ -65,8 +65,8 @@ struct Requests {
 impl Wakeup for Requests {
     fn wake(&self) {
         let begun = self.clock.now();
-        // The line does not block, and while it is full a signal is on its way already.
-        let _ = (&self.line).write(&CONFIGURATION_CHANGED);
+        // While the line is full a signal is on its way already.
+        let _ = self.line.write(&CONFIGURATION_CHANGED);
         let now = self.clock.now().since(begun) * SENDS_OF_PATIENCE;
         let patience = (self.busy_patience.get() * (SENDS_KEPT - 1) + now) / SENDS_KEPT;
         self.busy_patience.set(patience.min(BUSY_PATIENCE_AT_MOST));
@@ -124,7 +124,7 @@ struct BridgeLine {
     has_news: bool,
     /// Of a guest in virtual time, which is told of interrupts only when it waits: a line by which it is interrupted
     /// wherever it is.
-    strikes: Option<File>,
+    strikes: Option<Line>,
 }
 
 impl BridgePort {
@@ -133,8 +133,8 @@ impl BridgePort {
     pub(super) fn new(
         memory: SharedMemory,
         words: SharedWords,
-        requests: File,
-        strikes: Option<File>,
+        requests: Line,
+        strikes: Option<Line>,
         clock: &Clock,
         attachment: Attachment,
     ) -> BridgePort {
@@ -292,13 +292,13 @@ impl Port for BridgePort {
 
     fn interrupt_in_step(&mut self) -> io::Result<()> {
         self.answer_bytes = 0;
-        (&self.line.bell.wakeup().line).write_all(&CONFIGURATION_CHANGED_SAY_SO)
+        self.line.bell.wakeup().line.write(&CONFIGURATION_CHANGED_SAY_SO)
     }
 
     fn has_heard(&mut self) -> io::Result<bool> {
         let mut answer = [0; ANSWER_BYTES];
         let missing = ANSWER_BYTES - self.answer_bytes;
-        match (&self.line.bell.wakeup().line).read(&mut answer[..missing]) {
+        match self.line.bell.wakeup().line.read(&mut answer[..missing]) {
             // It has ended, which is found out otherwise.
             Ok(0) => return Ok(true),
             Ok(count) => self.answer_bytes += count,
@@ -429,8 +429,8 @@ impl IntrLine for BridgeLine {
     }
 
     fn interrupt_now(&mut self) {
-        match &mut self.strikes {
-            // The line does not block, and while it is full an interrupt is on its way already.
+        match &self.strikes {
+            // While the line is full an interrupt is on its way already.
             Some(line) => drop(line.write(&ONE_CALL)),
             None => {
                 self.wait(true, RESIGNAL_AFTER);

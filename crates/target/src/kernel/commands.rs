@@ -4,8 +4,6 @@
 //! must never give up: see `process`), so this queue is looked at on every pass of the support side's
 //! loop, and the guest is told never to notify.
 
-use std::fs::File;
-use std::io::Write;
 use std::rc::Rc;
 
 use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
@@ -16,6 +14,7 @@ use warikomi_nic::register::Role;
 use warikomi_pci::{Host, SharedMemory};
 
 use super::interrupts::InterruptQueue;
+use super::line::Line;
 use super::message::{Access, HEADER_BYTES, MAX_DATA_BYTES};
 use super::unserved::Unserved;
 use crate::cycles::{little_endian, pieces};
@@ -47,7 +46,7 @@ pub(super) struct Served {
 pub(super) struct CommandQueue {
     queue: Queue,
     unserved: Rc<Unserved>,
-    call: Option<File>,
+    call: Option<Line>,
     writes_since_read: u32,
     /// The last access was one that came as another.
     disguised: bool,
@@ -56,7 +55,7 @@ pub(super) struct CommandQueue {
 }
 
 impl CommandQueue {
-    pub(super) fn new(mut queue: Queue, call: Option<File>, memory: &SharedMemory) -> Self {
+    pub(super) fn new(mut queue: Queue, call: Option<Line>, memory: &SharedMemory) -> Self {
         // The guest must not spend a system call on telling us what we see by polling. If the flag
         // cannot be written the queue is unusable, and serving it finds that out.
         let _ = queue.disable_notification(memory.regions());
@@ -91,8 +90,8 @@ impl CommandQueue {
     /// Signals it.
     pub(super) fn call(&mut self) {
         self.writes_since_read = 0;
-        if let Some(call) = &mut self.call {
-            // A full pipe means that a signal is on its way already.
+        if let Some(call) = &self.call {
+            // A full line means that a signal is on its way already.
             let _ = call.write(&1u64.to_ne_bytes());
         }
     }
@@ -254,11 +253,11 @@ mod tests {
     impl Bench {
         fn new() -> Bench {
             let guest = GuestQueue::new();
-            let (signals, call) = Signals::pipe();
+            let (signals, call) = Signals::line();
             let queue = CommandQueue::new(guest.device_side(), Some(call), &guest.memory);
             let nic = card("rtl8168");
             let idle = GuestQueue::new();
-            let (_, call) = Signals::pipe();
+            let (_, call) = Signals::line();
             let unserved = queue.unserved();
             let interrupts =
                 InterruptQueue::new(idle.device_side(), call, idle.memory.clone(), unserved);

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
+use nix::fcntl::{FallocateFlags, fallocate};
 use rustix::fs::{SealFlags, fcntl_add_seals};
 use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
 use vm_memory::mmap::MmapRegionBuilder;
@@ -27,6 +27,7 @@ use super::bridge::BridgePort;
 use super::commands::CommandQueue;
 use super::halt::Halt;
 use super::interrupts::InterruptQueue;
+use super::line::Line;
 use super::options::Attachment;
 use super::port::{Port, VirtPciPort};
 use super::vhost_user::{Incoming, Message, Region, Request, VhostUserError};
@@ -67,7 +68,7 @@ struct Vring {
     /// Where taking buffers begins, or goes on: the guest's count of them.
     base: u16,
     kick: Option<File>,
-    call: Option<File>,
+    call: Option<Line>,
     enabled: bool,
 }
 
@@ -78,7 +79,7 @@ pub(super) struct Negotiation {
     memory: Option<SharedMemory>,
     regions: Vec<Region>,
     /// For requests of ours; the guest would see its channel break if it were closed.
-    requests: Option<File>,
+    requests: Option<Line>,
     changed: bool,
     attachment: Attachment,
     /// Memory that the guest was given; it can share no more.
@@ -203,15 +204,12 @@ impl Negotiation {
                 self.vring(index)?.kick = file(files).filter(|_| has_file);
             }
             Request::SetVringCall { index, has_file } => {
-                let call = file(files).filter(|_| has_file);
-                call.as_ref().map(never_block).transpose()?;
+                let call = file(files).filter(|_| has_file).map(Line::new).transpose()?;
                 self.vring(index)?.call = call;
             }
             Request::SetVringEnable { index, enable } => self.vring(index)?.enabled = enable,
             Request::SetBackendRequestFd => {
-                let requests = file(files);
-                requests.as_ref().map(never_block).transpose()?;
-                self.requests = requests;
+                self.requests = file(files).map(Line::new).transpose()?;
             }
             // What the kernel acknowledges is a part of what we offered, and an error descriptor
             // is of no use to us.
@@ -275,7 +273,7 @@ impl Negotiation {
         else {
             return Ok(None);
         };
-        let collect = commands.call.as_ref().map(File::try_clone).transpose()?;
+        let collect = commands.call.as_ref().map(Line::try_clone).transpose()?;
         let commands = CommandQueue::new(self.queue(commands, memory)?, collect, memory);
         let interrupts = self.queue(interrupts, memory)?;
         let interrupts =
@@ -409,14 +407,6 @@ fn map_region(region: &Region, file: File) -> Result<GuestRegionMmap> {
 
 fn length(file: &File) -> std::io::Result<u64> {
     Ok(file.metadata()?.len())
-}
-
-/// The signals' pipe must never block us.
-fn never_block(file: &File) -> Result<()> {
-    let flags = fcntl(file, FcntlArg::F_GETFL).map_err(std::io::Error::from)?;
-    let flags = OFlag::from_bits_retain(flags) | OFlag::O_NONBLOCK;
-    fcntl(file, FcntlArg::F_SETFL(flags)).map_err(std::io::Error::from)?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 //!
 //! An interrupt comes here from the model by way of its level, its vector's message and the injector, which
 //! holds it until its burst is in place. The message goes into a buffer of the guest's, the buffer into the
-//! used ring, eight bytes into the pipe. The pipe raises SIGIO in the kernel, and User Mode Linux runs the
+//! used ring, eight bytes down the line. The line raises SIGIO in the kernel, and User Mode Linux runs the
 //! driver's handler. The handler reads the interrupt status (through [`commands`](super::commands); the probe
 //! notes the time), masks and acknowledges; NAPI polls the ring and unmasks. Each write evaluates the level
 //! again, so unmasking is a rise if a frame came in between. Then the guest gives the buffer back.
 //!
 //! The guest gives us ten buffers. With none free a message waits here and goes out when one comes
-//! back. Signals go through a pipe of the guest's, without blocking: a full pipe holds a signal
+//! back. Signals go down a line of the guest's, without waiting: a full one holds a signal
 //! already.
 //!
 //! On 6.1 a signal that arrives while the kernel is going idle is noticed only at its next timer
@@ -16,8 +16,6 @@
 //! signalled again (no new message), and counted.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::Write;
 use std::rc::Rc;
 
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
@@ -25,6 +23,7 @@ use vm_memory::Bytes;
 use warikomi_clock::{Span, Time};
 use warikomi_pci::{Interrupt, IntrLine, SharedMemory};
 
+use super::line::Line;
 use super::message::{INTERRUPT_BYTES, intx_message, msi_message};
 use super::unserved::Unserved;
 use crate::TargetCounters;
@@ -53,7 +52,7 @@ const MAX_WAITING: usize = 256;
 pub(super) struct InterruptQueue {
     memory: SharedMemory,
     queue: Queue,
-    call: File,
+    call: Line,
     accesses: Rc<Unserved>,
     waiting: VecDeque<[u8; INTERRUPT_BYTES]>,
     /// The guest's count of buffers that it has ever offered, as last seen.
@@ -76,7 +75,7 @@ pub(super) struct InterruptQueue {
 impl InterruptQueue {
     pub(super) fn new(
         mut queue: Queue,
-        call: File,
+        call: Line,
         memory: SharedMemory,
         accesses: Rc<Unserved>,
     ) -> Self {
@@ -245,8 +244,7 @@ impl InterruptQueue {
     fn signal_guest(&mut self) {
         self.signals += 1;
         self.signalled_at = self.now;
-        // The guest wants eight bytes a signal. The pipe does not block (set at the handshake), and
-        // when it is full a signal is on its way already.
+        // The guest wants eight bytes a signal. When the line is full a signal is on its way already.
         let _ = self.call.write(&1u64.to_ne_bytes());
     }
 }
@@ -304,7 +302,7 @@ mod tests {
         for index in 0..buffers {
             guest.offer_buffer(index, 20);
         }
-        let (signals, call) = Signals::pipe();
+        let (signals, call) = Signals::line();
         let accesses = Unserved::of(&GuestQueue::new());
         let queue = InterruptQueue::new(guest.device_side(), call, guest.memory.clone(), accesses);
         (guest, signals, queue)
@@ -392,7 +390,7 @@ mod tests {
     fn an_access_that_has_not_been_served_comes_first() {
         let mut guest = GuestQueue::new();
         guest.offer_buffer(0, 20);
-        let (mut signals, call) = Signals::pipe();
+        let (mut signals, call) = Signals::line();
         let mut commands = GuestQueue::new();
         let accesses = Unserved::of(&commands);
         let mut queue =
@@ -408,10 +406,10 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pipe_does_not_stop_us() {
+    fn a_full_line_does_not_stop_us() {
         let mut guest = GuestQueue::new();
         guest.offer_buffer(0, 20);
-        let (_signals, call) = Signals::pipe();
+        let (_signals, call) = Signals::line();
         Signals::fill(&call);
         let accesses = Unserved::of(&GuestQueue::new());
         let mut queue =

@@ -6,7 +6,7 @@
 //! - by a PCI bridge of ours, a module in the guest ([`bridge`]): a ring for register accesses and one for
 //!   interrupts. It takes several cards, each on a bus of its own. An access needs no system call, an interrupt none while the guest is idle and polls;
 //! - by the kernel's own virt-pci, `CONFIG_UML_PCI_OVER_VIRTIO`: a queue for register accesses ([`commands`])
-//!   and one for interrupts ([`interrupts`]). An interrupt costs one write to a pipe.
+//!   and one for interrupts ([`interrupts`]). An interrupt costs one write to a socket.
 //!
 //! With the bridge traps 2, 3, 5, 8, 14, 16 and 17 do not exist: a read waits for ten seconds, INTx is a level
 //! in memory, 1,024 messages are kept, `memset_io` is writes, and an access is safe at any moment.
@@ -39,9 +39,9 @@
 //! 5. The guest gives ten interrupt buffers. Messages wait in order in [`interrupts`], 256 at most:
 //!    `with_no_buffer_free_an_interrupt_waits_for_one_and_keeps_its_place`,
 //!    `a_guest_that_never_reads_costs_bounded_memory`.
-//! 6. Call descriptors are pipes, eight bytes a signal, and a full one must not block. `never_block` in
-//!    [`handshake`], `signal_guest` in [`interrupts`]: `a_message_carries_the_number_and_one_signal`,
-//!    `a_full_pipe_does_not_stop_us`.
+//! 6. Call descriptors are sockets, eight bytes a signal, and a full one must not make us wait. [`line`](self::line),
+//!    `signal_guest` in [`interrupts`]: `a_message_carries_the_number_and_one_signal`,
+//!    `a_full_line_does_not_stop_us`.
 //! 7. A SIGIO on the way to idle is noticed at the next tick. [`interrupts`] signals again (after 60 µs,
 //!    doubling to 4 ms), and a periodic tick bounds the rest (`kernel/config/base.config`):
 //!    `a_message_that_lies_unread_is_signalled_again_ever_more_rarely`.
@@ -101,6 +101,7 @@ mod handshake;
 mod hostile;
 mod in_step;
 mod interrupts;
+mod line;
 mod message;
 mod news;
 mod options;

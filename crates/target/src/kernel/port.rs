@@ -240,8 +240,8 @@ mod tests {
             let map = KernelMap::with(0..u64::MAX, 0..0);
             let (commands, mut interrupts) = (GuestQueue::new(), GuestQueue::new());
             (0..10).for_each(|index| interrupts.offer_buffer(index, 20));
-            let (signals, call) = Signals::pipe();
-            let (calls, collect) = Signals::pipe();
+            let (signals, call) = Signals::line();
+            let (calls, collect) = Signals::line();
             let memory = commands.memory.clone();
             let halt = Rc::new(Halt::new(guest.id(), Some(map)).unwrap());
             let command_queue = CommandQueue::new(commands.device_side(), Some(collect), &memory);

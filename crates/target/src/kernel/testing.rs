@@ -2,11 +2,14 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use virtio_queue::{Queue, QueueT};
 use vm_memory::GuestAddress;
 use warikomi_pci::{DmaMemory, SharedMemory};
+
+use super::line::Line;
 
 const SIZE: u16 = 16;
 const DESCRIPTORS: u64 = 0x1000;
@@ -24,8 +27,8 @@ pub(super) struct GuestQueue {
     taken: u16,
 }
 
-/// A pipe of the guest's; its reading end does not block.
-pub(super) struct Signals(File);
+/// The guest's end of a line; it does not wait.
+pub(super) struct Signals(UnixStream);
 
 impl GuestQueue {
     pub(super) fn new() -> Self {
@@ -126,18 +129,16 @@ fn buffer(index: u16) -> u64 {
 }
 
 impl Signals {
-    /// The guest's end, and ours, set up as the handshake does.
-    pub(super) fn pipe() -> (Signals, File) {
-        let (read, write) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).unwrap();
-        (Signals(File::from(read)), File::from(write))
+    /// The guest's end, which does not wait, and ours.
+    pub(super) fn line() -> (Signals, Line) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        (Signals(theirs), Line::new(File::from(OwnedFd::from(ours))).unwrap())
     }
 
-    /// Makes the pipe as small as can be, and fills it.
-    pub(super) fn fill(write: &File) {
-        use std::io::Write;
-        fcntl(write, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
-        let mut write = write.try_clone().unwrap();
-        while write.write(&[0; 8]).is_ok() {}
+    /// Fills it.
+    pub(super) fn fill(line: &Line) {
+        while line.write(&[0; 8]).is_ok() {}
     }
 
     /// Signals since the last time, eight bytes each.

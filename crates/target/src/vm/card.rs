@@ -60,6 +60,11 @@ impl VmCard {
         self.client.is_some()
     }
 
+    /// Whether it has one that speaks our protocol.
+    pub(super) fn has_agreed(&self) -> bool {
+        self.client.as_ref().is_some_and(|client| client.has_agreed())
+    }
+
     /// Takes it from its client, and gives back all that the client has handed over.
     pub(super) fn detach(&mut self) {
         self.counters = self.counters();

@@ -131,6 +131,11 @@ impl Client {
         self.refused.take()
     }
 
+    /// Whether a version has been agreed on.
+    pub(super) fn has_agreed(&self) -> bool {
+        self.agreed
+    }
+
     /// How many windows it has mapped.
     pub(super) fn windows(&self) -> usize {
         self.memory.windows()

@@ -40,7 +40,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::socket_peercred;
 use warikomi_clock::{Clock, Span, Time};
@@ -114,17 +114,30 @@ impl VmTarget {
     /// for.
     pub fn wait_for_driver(&mut self, status: &mut dyn FnMut(&str)) -> Result<(), TargetError> {
         status(&format!("waiting for a hypervisor at {}", self.socket.0.display()));
-        let come =
-            wait::until(self, CLIENT_TIMEOUT, |target| target.card.has_client().then_some(()))?;
-        come.ok_or_else(|| TargetError::NoClient {
-            path: self.socket.0.clone(),
-            within: CLIENT_TIMEOUT,
-        })?;
+        self.wait_for_client()?;
         status("waiting for the guest's driver");
         let receives = wait::until(self, DRIVER_TIMEOUT, |target| {
             target.card.parts(&target.clock).0.receiving().then_some(())
         })?;
         receives.ok_or(TargetError::NoReceiver { within: DRIVER_TIMEOUT })
+    }
+
+    /// One that goes away before it has said anything has only looked whether the socket is in use.
+    fn wait_for_client(&mut self) -> Result<(), TargetError> {
+        let end = Instant::now() + CLIENT_TIMEOUT;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let come = wait::until(self, left, |target| target.card.has_agreed().then_some(()));
+            match come {
+                Ok(Some(())) => return Ok(()),
+                Ok(None) => {
+                    let path = self.socket.0.clone();
+                    return Err(TargetError::NoClient { path, within: CLIENT_TIMEOUT });
+                }
+                Err(TargetError::ClientGone) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Whether a hypervisor has the card.

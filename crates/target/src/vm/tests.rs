@@ -41,6 +41,32 @@ fn who_comes_right_after_another_has_gone_gets_the_card() {
     assert_eq!(nothing.kind(), ErrorKind::WouldBlock, "it is not closed");
 }
 
+/// Another start at the same socket does that, to find it in use.
+#[test]
+fn who_only_looks_at_the_socket_does_not_end_the_wait_for_a_hypervisor() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("card");
+    let nic = Subject::of(RTL8168).build(Box::new(JudgingWire::keeping()));
+    let register_bar = nic.info().register_bar;
+    let mut target =
+        VmTarget::listen((&path, false), nic, clock(), Interrupted::default()).unwrap();
+    let (done, until) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let path = &path;
+        scope.spawn(move || {
+            let again = Subject::of(RTL8168).build(Box::new(JudgingWire::keeping()));
+            let again = VmTarget::listen((path, false), again, clock(), Interrupted::default());
+            assert!(matches!(again.err(), Some(TargetError::SocketBusy { .. })));
+            let memory = SharedMemory::anonymous(BASE, BYTES as usize).unwrap();
+            let stream = UnixStream::connect(path).unwrap();
+            let _client = VfioClient::new(stream, memory, register_bar);
+            until.recv().unwrap();
+        });
+        target.wait_for_client().unwrap();
+        done.send(()).unwrap();
+    });
+}
+
 const MASK: u32 = 1 << 3;
 const UNMASK: u32 = 1 << 4;
 const TRIGGER: u32 = 1 << 5;

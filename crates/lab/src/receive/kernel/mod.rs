@@ -121,13 +121,11 @@ pub fn receive(
     options: &Options,
     watch: &mut Watch,
 ) -> Result<Received, Error> {
-    let mut number = 0;
     let name = |case: &Case| case.strategy.name().to_owned();
     let made = watch.each(&options.cases(), name, |case, watch| {
         let before = session.watch_cores();
-        let made = carry_out(session, options, case, number)?;
+        let made = carry_out(session, options, case)?;
         watch.saw(session, &before);
-        number += 1;
         Ok(made)
     })?;
     let (mut target, machine) = watch.seen();
@@ -140,12 +138,7 @@ pub fn receive(
 }
 
 /// One row.
-fn carry_out(
-    session: &mut Session,
-    options: &Options,
-    case: &Case,
-    number: usize,
-) -> Result<Made, Error> {
+fn carry_out(session: &mut Session, options: &Options, case: &Case) -> Result<Made, Error> {
     let buffer_bytes = case.buffer_bytes.into();
     let poll_us = case.poll_us.map(u64::from);
     let row = Row::new(case.strategy.name(), poll_us, buffer_bytes, case.burst_bytes as u64);
@@ -157,7 +150,7 @@ fn carry_out(
         Ok(polls_by) => {
             set_polled(session, polls_by.is_some());
             made.row.polls_by = polls_by.map(|by| format!("{by:?}").to_lowercase());
-            fill(session, options, case, &plan, number, &mut made)?;
+            fill(session, options, case, &plan, &mut made)?;
         }
     }
     set_polled(session, false);
@@ -223,7 +216,6 @@ fn fill(
     options: &Options,
     case: &Case,
     plan: &Plan,
-    number: usize,
     made: &mut Made,
 ) -> Result<(), Error> {
     start_computing(session, plan, options.calibration)?;
@@ -246,7 +238,7 @@ fn fill(
     cpu.note();
     let work = Work { units: stop_computing(session)?, cpu_ns: cpu.count() };
     let Made { row, bursts, doubts } = made;
-    *bursts = row.account(number, plan, &run.ledger, run.start);
+    *bursts = row.account(plan, &run.ledger, run.start);
     row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
     let end = end_of(&run, plan);
     let alone = Alone::in_periods(&work, before, after).ok_or(Error::NoWork)?;
@@ -269,7 +261,7 @@ fn leave_alone(
         interval: calibration,
         count: 2,
         receiver: Receiver::Driver,
-        warmup: Warmup { count: 0, interval: Span::ZERO },
+        warmup: Warmup::NONE,
         ..Plan::default()
     };
     let run_id = run_id(&*session.target);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 use warikomi_clock::read_tsc;
+use warikomi_inject::{Plan, Warmup};
 use warikomi_process::Orders;
 use warikomi_protocol::commands::Counters;
 use warikomi_session::Session;
@@ -17,7 +18,7 @@ use super::compute::{ComputeJob, nanoseconds};
 use super::options::{Case, Options};
 use super::quota::Quota;
 use crate::error::Error;
-use crate::inject::{Application, inject};
+use crate::inject::{Application, Injected, inject};
 use crate::receive::doubts::Doubts;
 use crate::receive::row::{Burst, Row};
 use crate::watch::Watch;
@@ -31,7 +32,6 @@ pub(super) struct Bench<'a, 'b> {
     pub(super) bring_up: &'a mut BringUp<'b>,
     pub(super) watch: &'a mut Watch,
     pub(super) doubts: Doubts,
-    pub(super) number: usize,
 }
 
 impl Bench<'_, '_> {
@@ -54,13 +54,16 @@ impl Bench<'_, '_> {
             true => Job::Children(children::of(&session)?),
             false => job.map_or(Job::None, Job::Ours),
         };
+        if let Some(warmup) = plan.warmup_plan() {
+            inject_once(&mut session, &warmup)?;
+        }
+        let plan = Plan { warmup: Warmup::NONE, ..plan };
         let before_cores = session.watch_cores();
         let before = Spent::now(&processes, &job)?;
         let counted = counters(&mut session)?;
         let competitor = self.compete(&session)?;
         let quota = self.options.quota.map(|share| Quota::limit(share, &processes)).transpose()?;
-        let run =
-            inject(&mut session, &plan, Application::default(), read_tsc() as u32, &mut |_| ())?;
+        let run = inject_once(&mut session, &plan)?;
         run.check()?;
         let spent = Spent::now(&processes, &job)?.since(&before);
         let counted = counters(&mut session)?.since(&counted);
@@ -81,7 +84,7 @@ impl Bench<'_, '_> {
         row.stalled_ms = taken.map(|taken| taken.cpu_ns as f64 / 1e6).or(throttled);
         let by_quota = self.options.quota.map(|share| format!("a quota of {share}"));
         row.stalled_by = taken.map(|taken| taken.claim.to_string()).or(by_quota);
-        let bursts = row.account(self.number, &plan, &run.ledger, run.start);
+        let bursts = row.account(&plan, &run.ledger, run.start);
         row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
         row.sleeps = Some(counted.sleeps);
         row.polls = Some(counted.polls);
@@ -93,6 +96,10 @@ impl Bench<'_, '_> {
         self.doubts.add_run(&plan, &run);
         Ok((row, bursts))
     }
+}
+
+fn inject_once(session: &mut Session, plan: &Plan) -> Result<Injected, Error> {
+    inject(session, plan, Application::default(), read_tsc() as u32, &mut |_| ())
 }
 
 impl Bench<'_, '_> {

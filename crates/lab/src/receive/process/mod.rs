@@ -33,11 +33,9 @@ pub fn receive(
     bring_up: &mut BringUp<'_>,
     watch: &mut Watch,
 ) -> Result<Received, Error> {
-    let mut number = 0;
     let name = |case: &Case| case.strategy.name().to_owned();
     let made = watch.each(&options.cases(), name, |case, watch| {
-        let mut bench = Bench { options, bring_up, watch, doubts: Doubts::default(), number };
-        number += 1;
+        let mut bench = Bench { options, bring_up, watch, doubts: Doubts::default() };
         let (row, bursts) = match options.find_smallest_buffer {
             true => search::smallest_buffer(&mut bench, case)?,
             false => bench.carry_out(case)?,

@@ -122,7 +122,8 @@ pub(super) fn run(
         trial.judge_work(&work, &seen, load, |send| when(&clock, send, begun, served));
     }
     if let Some(arrivals) = arrivals {
-        trial.judge_arrivals(&arrivals);
+        // What the card had no place for is told apart. Of others' frames, too, of which there are a few.
+        trial.judge_arrivals(&arrivals, trial.no_descriptor + trial.not_receiving);
     }
     Ok(Ok(trial))
 }
@@ -146,10 +147,11 @@ impl Trial {
         }
     }
 
-    fn judge_arrivals(&mut self, arrivals: &Arrivals) {
+    /// `unplaced` frames never went on the ring.
+    fn judge_arrivals(&mut self, arrivals: &Arrivals, unplaced: u64) {
         self.received = arrivals.totals.delivered;
-        let came = &arrivals.totals;
-        self.judge(arrivals.sent, came.delivered, came.duplicates, came.out_of_order);
+        let (came, placed) = (&arrivals.totals, arrivals.sent.saturating_sub(unplaced));
+        self.judge(placed, came.delivered, came.duplicates, came.out_of_order);
         self.longest_receive_gap = arrivals.longest_gap;
     }
 
@@ -350,7 +352,8 @@ mod tests {
             out_of_order: 3,
             ..ReceiveTotals::default()
         };
-        trial.judge_arrivals(&Arrivals { sent: 100, totals: came, longest_gap: None });
+        // The card had no place for four of them.
+        trial.judge_arrivals(&Arrivals { sent: 104, totals: came, longest_gap: None }, 4);
         let work = WorkTotals { datagrams: 50, datagram_errors: 7, ..WorkTotals::default() };
         let seen = Seen {
             datagrams: numbered::Seen { messages: 45, ..numbered::Seen::default() },

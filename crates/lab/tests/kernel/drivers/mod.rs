@@ -8,11 +8,9 @@ use warikomi_lab::inject::Backlog;
 use warikomi_nic::NicOptions;
 use warikomi_protocol::answers::InterruptKind;
 use warikomi_session::{Session, SessionOptions};
-use warikomi_target::Interrupted;
 use warikomi_testbench::skipped;
-use warikomi_wire::{Wire, WireKind};
 
-use crate::bring::{image, image_with_more_drivers, options_with};
+use crate::bring::{image, image_with_more_drivers, options_with, sink, started};
 
 /// A driver and its card.
 #[derive(Debug)]
@@ -57,15 +55,6 @@ impl Pair {
     fn with_sink(&self) -> Option<Session> {
         Some(started(&self.options()?, sink()))
     }
-}
-
-fn started(options: &SessionOptions, wire: Box<dyn Wire>) -> Session {
-    Session::start(options, wire, &Interrupted::default(), &mut |_| ())
-        .unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn sink() -> Box<dyn Wire> {
-    "sink".parse::<WireKind>().unwrap().build().unwrap()
 }
 
 /// A path that a driver or its card does not have, and why.

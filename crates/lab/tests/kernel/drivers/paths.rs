@@ -11,49 +11,26 @@ use warikomi_lab::replace::{Load, Row};
 use warikomi_nic::{Link, Nic};
 use warikomi_protocol::answers::{self, InterruptKind};
 use warikomi_protocol::commands::{
-    Configure, Counters, LinkState, Pktgen, ReadFile, SelfTest, Transmit, TransmitTcp, VlanAdd,
-    WaitInterface, WriteFile,
+    Configure, Pktgen, ReadFile, SelfTest, Transmit, TransmitTcp, VlanAdd, WaitInterface, WriteFile,
 };
 use warikomi_session::{GuestSettings, Session, SessionOptions, bring_up_again};
 use warikomi_target::CardId;
-use warikomi_wire::{HEADER_BYTES, Responder, WireKind};
+use warikomi_wire::{HEADER_BYTES, Responder};
 
-use super::{Pair, sink, started};
-use crate::bring::{image_with_more_drivers, plan, wait_until};
+use super::Pair;
+use crate::ask::{counters, link, on_the_wire};
+use crate::bring::{image_with_more_drivers, plan, sink, started, wait_until, wire};
 use crate::hotplug::send;
-use crate::perfect::{attempt, perfect_if};
+use crate::perfect::attempt;
+use crate::sizes::{USUAL_BYTES, all_arrive};
 
 fn nic(session: &mut Session) -> &mut dyn Nic {
     session.target.card(CardId::FIRST).unwrap().0
 }
 
-fn on_the_wire(session: &mut Session) -> u64 {
-    nic(session).wire().counters().tx_frames
-}
-
-fn counters(session: &mut Session) -> answers::Counters {
-    session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap()
-}
-
-fn link(session: &mut Session) -> answers::LinkState {
-    session.target.ask(LinkState { interface: None }, Duration::ZERO).unwrap()
-}
-
 fn interface(session: &mut Session, pair: &Pair) -> answers::Interface {
     let wanted = WaitInterface::of(pair.driver, 0);
     session.target.ask(wanted, Duration::ZERO).unwrap()
-}
-
-/// Every frame of these sizes arrives.
-fn all_arrive(pair: &Pair, session: &mut Session, sizes_bytes: &[usize]) -> Option<()> {
-    let mut repeated = Vec::new();
-    for &size in sizes_bytes {
-        let plan = plan(size, Span::from_us(200), 500);
-        let totals = perfect_if(session, &plan, &mut repeated, pair.backlog)?.ledger.totals();
-        let seen = (totals.accepted, totals.delivered, totals.unaccounted);
-        assert_eq!(seen, (500, 500, 0), "{size} bytes: {totals:?}");
-    }
-    Some(())
 }
 
 /// Ends what was tried. Nothing that the kernel holds for a fault was printed.
@@ -95,13 +72,13 @@ pub(super) fn link_flap(pair: &Pair) -> Option<()> {
             state.carrier == speed.is_some() && (speed.is_none() || state.speed_mbps == speed)
         });
     }
-    all_arrive(pair, &mut session, &[200])?;
+    all_arrive(&mut session, &[200], pair.backlog)?;
     stop(session)
 }
 
 pub(super) fn receive(pair: &Pair) -> Option<()> {
     let mut session = pair.with_sink()?;
-    all_arrive(pair, &mut session, &[60, 61, 64, 300, 1_024, 1_513, 1_514])?;
+    all_arrive(&mut session, &USUAL_BYTES, pair.backlog)?;
     stop(session)
 }
 
@@ -134,15 +111,14 @@ pub(super) fn jumbo(pair: &Pair) -> Option<()> {
     let settings = GuestSettings { mtu: Some(pair.mtu_bytes), ..options.settings.clone() };
     let mut session = started(&SessionOptions { settings, ..options }, sink());
     let longest = pair.mtu_bytes as usize + HEADER_BYTES;
-    all_arrive(pair, &mut session, &[60, 1_514, 1_515, longest - 1, longest])?;
+    all_arrive(&mut session, &[60, 1_514, 1_515, longest - 1, longest], pair.backlog)?;
     stop(session)
 }
 
 pub(super) fn vlan(pair: &Pair) -> Option<()> {
     let capture = tempfile::NamedTempFile::new().unwrap();
-    let wire = format!("pcap:{}", capture.path().display());
-    let wire = wire.parse::<WireKind>().unwrap().build().unwrap();
-    let mut session = started(&pair.options()?, wire);
+    let kind = format!("pcap:{}", capture.path().display());
+    let mut session = started(&pair.options()?, wire(&kind));
     let address_cidr = "10.9.7.1/24".into();
     let vlan = VlanAdd { interface: None, vlan: 7, address_cidr, header_with_tag: false };
     session.target.ask(vlan, Duration::ZERO).unwrap();
@@ -203,7 +179,7 @@ pub(super) fn statistics(pair: &Pair) -> Option<()> {
         (counted.interface["rx_packets"], by_card, errors)
     };
     let before = counted(&mut session);
-    let warmup = Warmup { count: 0, interval: Span::ZERO };
+    let warmup = Warmup::NONE;
     let plan = Plan { warmup, ..plan(500, Span::from_us(100), 1_000) };
     let accepted = attempt(&mut session, &plan).ledger.totals().accepted;
     assert!(accepted > 0);
@@ -230,20 +206,20 @@ pub(super) fn self_test(pair: &Pair) -> Option<()> {
         assert!(tested.passed && good && tested.results.len() == 5, "{tested:?}");
     }
     bring_up_again(&mut *session.target, pair.driver).unwrap_or_else(|error| panic!("{error}"));
-    all_arrive(pair, &mut session, &[60, 1_514])?;
+    all_arrive(&mut session, &[60, 1_514], pair.backlog)?;
     stop(session)
 }
 
 /// A flood is counted to the packet, and the driver goes on behind it.
 pub(super) fn overrun(pair: &Pair) -> Option<()> {
     let mut session = pair.with_sink()?;
-    let warmup = Warmup { count: 0, interval: Span::ZERO };
+    let warmup = Warmup::NONE;
     let flood = Plan { warmup, ..plan(60, Span::ZERO, 100_000) };
     let ledger = attempt(&mut session, &flood).ledger.totals();
     assert!(ledger.no_descriptor > 0, "no ring is that long: {ledger:?}");
     let known = ledger.no_descriptor + ledger.accepted + ledger.lost_on_ring;
     assert_eq!((ledger.planned, known), (100_000, 100_000), "{ledger:?}");
-    all_arrive(pair, &mut session, &[60])?;
+    all_arrive(&mut session, &[60], pair.backlog)?;
     stop(session)
 }
 
@@ -275,7 +251,7 @@ pub(super) fn suspend(pair: &Pair) -> Option<()> {
     for _ in 0..2 {
         write(&mut session, "/sys/power/state", "freeze");
         bring_up_again(&mut *session.target, pair.driver).unwrap_or_else(|error| panic!("{error}"));
-        all_arrive(pair, &mut session, &[500])?;
+        all_arrive(&mut session, &[500], pair.backlog)?;
     }
     stop(session)
 }
@@ -292,7 +268,7 @@ pub(super) fn unbind(pair: &Pair) -> Option<()> {
             session.target.ask(write, Duration::from_secs(5)).unwrap();
         }
         bring_up_again(&mut *session.target, pair.driver).unwrap_or_else(|error| panic!("{error}"));
-        all_arrive(pair, &mut session, &[500])?;
+        all_arrive(&mut session, &[500], pair.backlog)?;
     }
     stop(session)
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::kernel::GuestCosts;
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use proptest::prelude::*;
@@ -40,10 +41,10 @@ impl Bench {
     fn behind(words: SharedWords, attachment: Attachment, clock: Clock) -> Bench {
         words[layout::SLEEPING].store(1, Release);
         let (ours, signals) = UnixStream::pair().unwrap();
-        ours.set_nonblocking(true).unwrap();
         signals.set_nonblocking(true).unwrap();
         let (call, strikes) = UnixStream::pair().unwrap();
-        let [ours, call] = [ours, call].map(|end| File::from(std::os::fd::OwnedFd::from(end)));
+        let line = |end| Line::new(File::from(std::os::fd::OwnedFd::from(end))).unwrap();
+        let [ours, call] = [ours, call].map(line);
         let call = matches!(attachment, Attachment::InStep(_)).then_some(call);
         let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
         Bench {

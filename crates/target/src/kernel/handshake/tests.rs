@@ -1,5 +1,6 @@
 use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command};
 
@@ -223,7 +224,7 @@ struct Bench {
     memory: SharedMemory,
     halt: Rc<Halt>,
     _guest: Guest,
-    _signals: File,
+    _signals: UnixStream,
 }
 
 impl Bench {
@@ -236,10 +237,10 @@ impl Bench {
         let file = memory_file(GIVEN_BYTES, MemfdFlags::empty());
         share(&kernel, &file, GIVEN_BYTES);
         let memory = SharedMemory::from_file(0, file, 0, GIVEN_BYTES as usize).unwrap();
-        let (signals, call) = nix::unistd::pipe().unwrap();
-        let call = File::from(call);
+        let (signals, call) = UnixStream::pair().unwrap();
+        let call = File::from(OwnedFd::from(call));
         (0..2).for_each(|queue| set_up(&mut kernel, queue, &call));
-        Bench { card, kernel, memory, halt, _guest: guest, _signals: File::from(signals) }
+        Bench { card, kernel, memory, halt, _guest: guest, _signals: signals }
     }
 
     /// Serves requests and accesses; how many of the latter there were.
