@@ -78,7 +78,10 @@ fn a_flag_that_a_target_cannot_use_is_refused_with_the_reason() {
         ("inject --through route --target vm", "--through", "a kernel of ours"),
         ("inject --through route --virtual", "--virtual", "real time"),
         ("inject --through route --receiver driver", "--receiver", "leave it"),
-        ("inject --through route --socket-buffer 9000", "--socket-buffer", "no"),
+        ("inject --through route --socket-buffer 9000", "--socket-buffer", "none"),
+        ("inject --target process --path driver --socket-buffer 9000", "--socket-buffer", "none"),
+        ("sweep --receiver driver --socket-buffer 9000", "--socket-buffer", "none"),
+        ("round-trip --virtual --cpu-budget 10%", "--cpu-budget", "is for auto"),
         (
             "inject --through route --fault device-unplugged:at=1ms,for=1ms",
             "--through",

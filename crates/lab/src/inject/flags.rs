@@ -37,9 +37,9 @@ pub struct Inject {
     second: SecondArguments,
     #[command(flatten)]
     plan: PlanArguments,
-    /// The socket's receive buffer of the application in the guest, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = Application::default().socket_buffer_bytes)]
-    socket_buffer: u32,
+    /// The socket's receive buffer of the application that receives, in bytes [default: 16777216]
+    #[arg(long, value_name = "BYTES")]
+    socket_buffer: Option<u32>,
     /// What the NIC is cabled to: sink, loopback, responder, pcap:FILE, pcap:FILE+responder, or
     /// socket:OURS,THEIRS: another program's network, such as QEMU's `-netdev dgram`
     #[arg(long, default_value = "sink")]
@@ -192,11 +192,6 @@ impl Inject {
                  out",
             ));
         }
-        if self.socket_buffer != Application::default().socket_buffer_bytes {
-            return Err(Error::impossible(
-                "--socket-buffer is of an application in the guest, and with --through there is none; leave it out",
-            ));
-        }
         let plan = self.plan.plan(Receiver::SecondCard)?;
         let unplugged = |fault: &Fault| matches!(fault.kind, FaultKind::DeviceUnplugged { .. });
         match plan.faults.iter().any(unplugged) {
@@ -224,16 +219,13 @@ impl Inject {
         ) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let plan = self.asked()?;
+        let application = Application::asked(self.socket_buffer, plan.receiver)?;
         let mut prepared = self.prepared()?;
         if plan.spacing() > Span::ZERO {
             prepared.defer_nothing();
         }
         let mut session = watch.start(&prepared, &self.wire)?;
-        let order = Ordered {
-            plan: &plan,
-            application: Application::with_buffer(self.socket_buffer),
-            run_id: run_id(&*session.target),
-        };
+        let order = Ordered { plan: &plan, application, run_id: run_id(&*session.target) };
         let made = injection(&mut session, order, &mut |progress| watch.tell(progress))?;
         session.stop()?;
         Ok(made)

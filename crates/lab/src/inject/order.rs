@@ -2,9 +2,11 @@
 
 use std::rc::Rc;
 
-use warikomi_inject::Plan;
+use warikomi_inject::{Plan, Receiver};
 use warikomi_protocol::commands::Wait;
 use warikomi_trace::Tape;
+
+use crate::error::Error;
 
 /// What the application in the guest is given.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +28,17 @@ impl Application {
     /// With a socket receive buffer of this size.
     pub fn with_buffer(socket_buffer_bytes: u32) -> Application {
         Application { socket_buffer_bytes, ..Application::default() }
+    }
+
+    /// With the socket receive buffer that was asked for, if one was; refused where no application receives.
+    pub fn asked(socket_buffer: Option<u32>, receiver: Receiver) -> Result<Application, Error> {
+        match (socket_buffer, receiver) {
+            (None, _) => Ok(Application::default()),
+            (Some(bytes), Receiver::Application) => Ok(Application::with_buffer(bytes)),
+            (Some(_), _) => Err(Error::impossible(
+                "--socket-buffer is of an application that receives, and here there is none; leave it out",
+            )),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use warikomi_clock::Span;
+use warikomi_inject::Receiver;
 use warikomi_measure::RunResult;
 use warikomi_session::{TargetArguments, Usual, VirtualArguments};
 use warikomi_wire::WireKind;
@@ -42,9 +43,9 @@ pub struct Replay {
     /// Fail (exit status 1) if the driver behaves differently from the recording
     #[arg(long)]
     expect_same: bool,
-    /// The socket's receive buffer of the application in the guest, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = Application::default().socket_buffer_bytes)]
-    socket_buffer: u32,
+    /// The socket's receive buffer of the application that receives, in bytes [default: 16777216]
+    #[arg(long, value_name = "BYTES")]
+    socket_buffer: Option<u32>,
     /// What the NIC is cabled to [default: as in the recording; sink for a capture]
     #[arg(long)]
     wire: Option<WireKind>,
@@ -69,6 +70,7 @@ impl Experiment for Replay {
                 "--expect-same needs a trace: a capture does not say what a driver did",
             ));
         }
+        let application = Application::asked(self.socket_buffer, self.receiver(&replayable))?;
         let kind = self.wire(&replayable);
         let mut prepared = self.target.prepare_at(Usual::Packets, &self.time, 1)?;
         if !was_as_fast_as_possible(&replayable) {
@@ -77,10 +79,7 @@ impl Experiment for Replay {
         self.until.check(&prepared)?;
         let mut session = watch.start(&prepared, &kind)?;
         let until = self.until.begin(&mut session, &prepared)?;
-        let options = ReplayOptions {
-            keep_addresses: self.keep_addresses,
-            application: Application::with_buffer(self.socket_buffer),
-        };
+        let options = ReplayOptions { keep_addresses: self.keep_addresses, application };
         let run_id = run_id(&*session.target);
         // What gdb has on the terminal is not written over.
         let show = &mut |progress: Progress<'_>| match &until {
@@ -112,6 +111,13 @@ impl Replay {
             conclusion.failed.get_or_insert(Error::Different);
         }
         conclusion
+    }
+
+    fn receiver(&self, replayable: &Replayable) -> Receiver {
+        match self.target.receiver() {
+            Receiver::Application => replayable.receiver(),
+            other => other,
+        }
     }
 
     fn wire(&self, replayable: &Replayable) -> WireKind {

@@ -5,7 +5,7 @@ use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 use warikomi_clock::{Span, Time};
-use warikomi_inject::{Schedule, ScheduleError};
+use warikomi_inject::{Receiver, Schedule, ScheduleError};
 use warikomi_measure::Warning;
 use warikomi_trace::capture::{self, CaptureCounts, CaptureError};
 use warikomi_trace::{Behaviour, EventKind, FrameBytes, Frames, Header, Reader};
@@ -55,6 +55,14 @@ pub struct Replayable {
     pub speed: f64,
     /// What is to be said about it.
     pub remarks: Vec<Warning>,
+}
+
+impl Replayable {
+    /// How far its packets go: as they went, if they are those of a run of ours. The account of others ends at the driver.
+    pub fn receiver(&self) -> Receiver {
+        let ours = self.origin.header().filter(|header| self.schedule.is_run(header.run_id));
+        ours.map_or(Receiver::Driver, |header| header.plan.clone().unwrap_or_default().receiver)
+    }
 }
 
 /// Reads a trace, a pcap or a pcapng file; which of them, its first bytes say. `speed` is how many

@@ -56,6 +56,7 @@ pub fn replay(
     run_id: u32,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Replayed, Error> {
+    let receiver = replayable.receiver();
     let Replayable { mut schedule, origin, speed, mut remarks } = replayable;
     if !options.keep_addresses {
         let card = session.target.card(CardId::FIRST)?;
@@ -63,7 +64,7 @@ pub fn replay(
     }
     let recorded = origin.header();
     let run_id = recorded.map_or(run_id, |header| header.run_id);
-    let mut plan = plan_for(&schedule, recorded, speed);
+    let mut plan = plan_for((&schedule, receiver), recorded, speed);
     if plan.receiver == Receiver::Application && !session.target.has_application() {
         plan.receiver = Receiver::Driver;
         remarks.push(no_application());
@@ -97,10 +98,13 @@ pub fn replay(
 }
 
 /// A plan that says about a schedule what a plan can say. Its packets are not those of the plan.
-fn plan_for(schedule: &Schedule, recorded: Option<&Header>, speed: f64) -> Plan {
+fn plan_for(
+    (schedule, receiver): (&Schedule, Receiver),
+    recorded: Option<&Header>,
+    speed: f64,
+) -> Plan {
     let count = schedule.arrivals().len() as u64;
     let was = recorded.and_then(|header| header.plan.clone()).unwrap_or_default();
-    let ours = recorded.is_some_and(|header| schedule.is_run(header.run_id));
     let bursts = count.div_ceil(u64::from(was.packets_per_interrupt));
     let mean = schedule.duration() / bursts.saturating_sub(1).max(1);
     // "Poisson" has no single interval either against which one could judge. A recorded plan may
@@ -112,7 +116,7 @@ fn plan_for(schedule: &Schedule, recorded: Option<&Header>, speed: f64) -> Plan 
         size_bytes: schedule.longest_frame_bytes(),
         interval: interval.max(Span::from_ps(1)),
         count,
-        receiver: if ours { was.receiver } else { Receiver::Driver },
+        receiver,
         arrival: if constant.is_some() { Arrival::Constant } else { Arrival::Poisson },
         line_rate_bps: None,
         ..was

@@ -158,7 +158,25 @@ impl RoundTrip {
                 "--polls is for hybrid, and --strategies does not name it; leave --polls out",
             ));
         }
+        self.budget_for(&mut ways)?;
         Ok(ways)
+    }
+
+    /// The share of a processor that was asked for is that of the ways that keep to one.
+    fn budget_for(&self, ways: &mut [Strategy]) -> Result<(), Error> {
+        let Some(asked) = self.target.cpu_budget() else { return Ok(()) };
+        let mut found = false;
+        for way in ways {
+            if let Strategy::Auto { cpu_budget } = way {
+                (*cpu_budget, found) = (asked, true);
+            }
+        }
+        match found {
+            true => Ok(()),
+            false => Err(Error::impossible(
+                "--cpu-budget is for auto, and --strategies does not name it; leave --cpu-budget out",
+            )),
+        }
     }
 
     fn run_in_process(

@@ -35,11 +35,10 @@ pub struct Sweep {
     time: VirtualArguments,
     #[command(flatten)]
     plan: PlanArguments,
-    /// The socket's receive buffer of the application in the guest, in bytes [default: what Linux
-    /// gives to one that does not ask]
-    #[arg(long, value_name = "BYTES", default_value_t = LINUX_DEFAULT_BUFFER_BYTES,
-        hide_default_value = true)]
-    socket_buffer: u32,
+    /// The socket's receive buffer of the application that receives, in bytes [default: what Linux gives to one that
+    /// does not ask]
+    #[arg(long, value_name = "BYTES")]
+    socket_buffer: Option<u32>,
 }
 
 #[derive(Args)]
@@ -106,12 +105,15 @@ impl Experiment for Sweep {
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let plan = self.plan.plan(self.target.receiver())?;
+        let application = match self.socket_buffer {
+            None => Application::with_buffer(LINUX_DEFAULT_BUFFER_BYTES),
+            asked => Application::asked(asked, plan.receiver)?,
+        };
         let mut target = OnDemand::new(|watch| {
             let mut prepared = self.target.prepare_at(Usual::Packets, &self.time, 1)?;
             prepared.defer_nothing();
             watch.start(&prepared, &WireKind::Sink)
         });
-        let application = Application::with_buffer(self.socket_buffer);
         let swept = made::sweep(&mut target, &plan, application, watch)?;
         target.stop()?;
         Ok(Conclusion::new(swept.result)

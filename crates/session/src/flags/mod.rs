@@ -83,17 +83,19 @@ pub struct TargetArguments {
 pub enum Usual {
     /// Packets on their whole way.
     Packets,
-    /// Receiving at user level: the application in the driver's process.
+    /// Ways to receive at user level: the application in the driver's process.
     Receiving,
     /// The times at which handlers run: the driver is alone on its core, and never sleeps.
     Handlers,
 }
 
 impl Usual {
-    fn strategy(self) -> Strategy {
+    /// None where several are tried: each has orders of its own.
+    fn strategy(self) -> Option<Strategy> {
         match self {
-            Usual::Packets | Usual::Receiving => Strategy::Napi { budget: DEFAULT_BUDGET },
-            Usual::Handlers => Strategy::Awake,
+            Usual::Packets => Some(Strategy::Napi { budget: DEFAULT_BUDGET }),
+            Usual::Receiving => None,
+            Usual::Handlers => Some(Strategy::Awake),
         }
     }
 }

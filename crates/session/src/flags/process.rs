@@ -71,9 +71,12 @@ impl ProcessArguments {
         driver: &str,
         model: Option<&str>,
         path: PathName,
-        usual: Strategy,
+        usual: Option<Strategy>,
     ) -> Result<ProcessSessionOptions, SessionError> {
-        let orders = self.orders(usual)?;
+        let orders = match usual {
+            Some(usual) => self.orders(usual)?,
+            None => Orders::default(),
+        };
         let mut settings = Map::new();
         settings.insert("strategy".into(), Value::String(orders.strategy.to_string()));
         for (name, value) in [("buffers", orders.buffers), ("buffer_bytes", orders.buffer_bytes)] {
@@ -174,4 +177,31 @@ pub(super) fn dma_bytes(orders: &Orders) -> u64 {
         bytes => bytes,
     };
     (RINGS_BYTES + orders.buffers * each).next_multiple_of(1 << 12).max(DMA_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command, FromArgMatches};
+
+    use super::*;
+
+    fn parsed(flags: &[&str]) -> ProcessArguments {
+        let command = ProcessArguments::augment_args(Command::new("test").no_binary_name(true));
+        ProcessArguments::from_arg_matches(&command.get_matches_from(flags)).unwrap()
+    }
+
+    #[test]
+    fn a_budget_of_the_processor_is_for_auto_and_where_several_ways_are_tried_for_none_in_particular()
+     {
+        let arguments = parsed(&["--cpu-budget", "10%"]);
+        let prepared = |usual| arguments.options("rtl8168", None, PathName::Direct, usual);
+        let napi = Strategy::Napi { budget: 64 };
+        let refused = prepared(Some(napi)).unwrap_err().to_string();
+        assert!(refused.contains("--cpu-budget"), "{refused}");
+        assert_eq!(prepared(None).unwrap().orders, Orders::default());
+        let of_auto = parsed(&["--strategy", "auto", "--cpu-budget", "10%"]);
+        let orders = of_auto.options("rtl8168", None, PathName::Direct, Some(napi)).unwrap().orders;
+        let Strategy::Auto { cpu_budget } = orders.strategy else { panic!("{orders:?}") };
+        assert_eq!(cpu_budget.share(), 0.1);
+    }
 }

@@ -59,7 +59,8 @@ fn who_only_looks_at_the_socket_does_not_end_the_wait_for_a_hypervisor() {
             assert!(matches!(again.err(), Some(TargetError::SocketBusy { .. })));
             let memory = SharedMemory::anonymous(BASE, BYTES as usize).unwrap();
             let stream = UnixStream::connect(path).unwrap();
-            let _client = VfioClient::new(stream, memory, register_bar);
+            let mut client = VfioClient::new(stream, memory, register_bar);
+            client.negotiate();
             until.recv().unwrap();
         });
         target.wait_for_client().unwrap();
