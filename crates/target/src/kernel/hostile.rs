@@ -35,6 +35,11 @@ const SIZE: u64 = 16;
 const WINDOW: u64 = 0x8000;
 const BUFFERS: u64 = 0x1_0000;
 
+// Requests that come with a line for signals (QEMU documentation, `docs/interop/vhost-user.rst`, "Front-end message
+// types").
+const SET_VRING_CALL: u32 = 13;
+const SET_BACKEND_REQ_FD: u32 = 21;
+
 /// No look takes so long, on however busy a machine.
 const LONGEST_LOOK: Duration = Duration::from_secs(5);
 /// Nor does it take so long until everything has happened that can.
@@ -67,6 +72,8 @@ struct Peer {
     stream: UnixStream,
     dice: Dice,
     file: File,
+    /// A line for signals, and its other end, which it never empties. Both may wait.
+    line: [UnixStream; 2],
     memory: SharedMemory,
     has_bridge: bool,
     reads_answers: bool,
@@ -84,7 +91,8 @@ impl Peer {
         let own = file.try_clone().unwrap();
         let memory = SharedMemory::from_file(0, own, 0, MEMORY_BYTES as usize).unwrap();
         let reads_answers = !dice.one_in(4);
-        Peer { stream, dice, file, memory, has_bridge, reads_answers, made: 0 }
+        let line = UnixStream::pair().unwrap().into();
+        Peer { stream, dice, file, line, memory, has_bridge, reads_answers, made: 0 }
     }
 
     fn put(&self, at: u64, bytes: &[u8]) {
@@ -96,9 +104,10 @@ impl Peer {
         (0..count).map(|_| self.dice.number(0, 255) as u8).collect()
     }
 
-    /// Sends bytes, with its memory's file so often; whether the other end is there.
-    fn send(&self, bytes: &[u8], files: usize) -> bool {
-        let all: Vec<BorrowedFd<'_>> = vec![self.file.as_fd(); files];
+    /// Sends bytes, with a file so often: its memory's, or a line for signals; whether the other end is there.
+    fn send(&self, bytes: &[u8], files: usize, are_lines: bool) -> bool {
+        let file = if are_lines { self.line[0].as_fd() } else { self.file.as_fd() };
+        let all: Vec<BorrowedFd<'_>> = vec![file; files];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if files > 0 {
@@ -129,15 +138,17 @@ impl Peer {
         }
         let mut bytes = [code, flags, len].map(u32::to_le_bytes).concat();
         bytes.extend_from_slice(&body);
+        let are_lines =
+            [SET_VRING_CALL, SET_BACKEND_REQ_FD].contains(&code) != self.dice.one_in(40);
         if !self.dice.one_in(20) {
-            return self.send(&bytes, files);
+            return self.send(&bytes, files, are_lines);
         }
         // In drips, the files with the first of them.
         let mut files = Some(files);
         let drips = bytes.chunks(self.dice.number(1, 16) as usize);
         drips.fold(true, |is_there, drip| {
             std::thread::yield_now();
-            is_there && self.send(drip, files.take().unwrap_or_default())
+            is_there && self.send(drip, files.take().unwrap_or_default(), are_lines)
         })
     }
 
@@ -146,7 +157,7 @@ impl Peer {
         let mut table = [1u32, 0].map(u32::to_le_bytes).concat();
         table.extend([0, MEMORY_BYTES, USER, 0].map(u64::to_le_bytes).concat());
         let mut is_there = self.say(3, Vec::new(), 0) && self.say(5, table, 1);
-        is_there &= self.say(21, Vec::new(), 1);
+        is_there &= self.say(SET_BACKEND_REQ_FD, Vec::new(), 1);
         for queue in 0..2u32 {
             let pair = |value: u32| [queue, value].map(u32::to_le_bytes).concat();
             let vring = u64::from(queue);
@@ -160,7 +171,7 @@ impl Peer {
                 && self.say(10, pair(0), 0)
                 && self.say(9, addresses, 0)
                 && self.say(12, file_of.clone(), 1)
-                && self.say(13, file_of, 1)
+                && self.say(SET_VRING_CALL, file_of, 1)
                 && self.say(18, pair(1), 0);
         }
         is_there
@@ -277,7 +288,7 @@ impl Peer {
                 }
                 4 => {
                     let bytes = self.random_bytes(2_000);
-                    self.send(&bytes, 0)
+                    self.send(&bytes, 0, false)
                 }
                 // Questions, more than are answered in one look.
                 5 => (0..200).all(|_| self.say(17, Vec::new(), 0)),
