@@ -58,8 +58,8 @@ Examples:
   warikomi doctor
       Is this machine fit for measuring, and if not, what to do?";
 
-// What a subcommand is for is the comment of its arguments: one of the variant would replace all of it, also in the long
-// help.
+// What a subcommand is for is the comment of its arguments. One of the variant would replace all of it, in the long
+// help, too.
 #[derive(Subcommand)]
 enum Command {
     Live(Box<live::Arguments>),

@@ -21,8 +21,8 @@ pub(crate) struct CompletionsArguments {
 
 /// Write the manual's pages for man
 ///
-/// Writes warikomi.1, a page for each subcommand, and warikomi_here.3, of the macro that names places in drivers. If the
-/// directory is called man1, the last goes into man3 beside it, where man looks for it. To read them: man -l
+/// Writes warikomi.1, a page for each subcommand, and warikomi_here.3, of the macro that names places in drivers. If
+/// the directory is called man1, the last goes into man3 beside it, where man looks for it. To read them: man -l
 /// DIR/warikomi.1
 #[derive(Args)]
 pub(crate) struct ManArguments {
