@@ -18,12 +18,14 @@ use warikomi_wire::WireKind;
 use crate::output::{self, Cleared};
 use warikomi_session::TargetArguments;
 
+/// Measure Warikomi itself: the figures of docs/benchmarks.md
+///
 /// For frames of 1 to 16 KB: the time to inject one against copying its bytes into the same
 /// memory, the driver's saturated receive rate, and the shortest interval at which at least 99.9%
 /// are accepted. Then packets of 64 bytes to 16 KB from one core to another, through model, driver and
 /// socket, over a bare ring, and over DPDK's testpmd (if it is installed: package dpdk). Then what a
-/// sender's adapting costs it for each message of 64 bytes, and what memory itself gives, as the ceiling. Medians of five rounds (of sending: eleven),
-/// in turns within one run. Leave the machine alone meanwhile.
+/// sender's adapting costs it for each message of 64 bytes, and what memory itself gives, as the ceiling.
+/// Medians of five rounds (of sending: eleven), in turns within one run. Leave the machine alone meanwhile.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -6,8 +6,10 @@ use anyhow::Result;
 use clap::Args;
 use warikomi_sim::calibrate::calibrate;
 
-/// Measures what virtual time charges for copying, registers, sleeping and waking on this machine, and
-/// prints it as TOML. It takes about a second; leave the machine alone meanwhile.
+/// Measure what virtual time charges on this machine
+///
+/// Measures what copying, registers, sleeping and waking take, and prints it as TOML. It takes about a second; leave
+/// the machine alone meanwhile.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Print JSON

@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 use clap::Args;
 use warikomi_lab::record::{FormatName, NotExported, write_export};
 
-/// Turns a trace of `warikomi record` into a file that other programs open.
+/// Turn a trace into a file for Wireshark or for a timeline viewer
 ///
-/// pcapng has the frames that arrived, with nanoseconds; those that did not get onto the ring have a
-/// comment. Open it with Wireshark or tshark. perfetto has packets, interrupts, register accesses by
-/// their names and DMA on a timeline, in the Trace Event Format: open it at ui.perfetto.dev or
-/// chrome://tracing.
+/// The trace is one of `warikomi record`. pcapng has the frames that arrived, with nanoseconds; those that
+/// did not get onto the ring have a comment. Open it with Wireshark or tshark. perfetto has packets,
+/// interrupts, register accesses by their names and DMA on a timeline, in the Trace Event Format: open it
+/// at ui.perfetto.dev or chrome://tracing.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The trace, such as runs/RUN/trace.wkt

@@ -9,7 +9,7 @@ use warikomi_target::Interrupted;
 
 use crate::plan::{self, PlanFile};
 
-/// Runs an experiment again from its plan.
+/// Run an experiment again from the plan.toml of an earlier run
 ///
 /// The plan.toml of a run holds every flag of the run, with its value; it can be written by hand, too.
 /// Flags behind it take the place of the plan's: warikomi run plan.toml --kernel-version 6.12 runs the same

@@ -14,12 +14,12 @@ use crate::output::{Cleared, bar, spoken};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Make a kernel and keep it; does nothing if it is there already
     Build(BuildArguments),
-    /// List the kernels that are there
     List(ListArguments),
 }
 
+/// Make a kernel and keep it; does nothing if it is there already
+///
 /// The kernel is a User Mode Linux: an ordinary program that needs no root and no hypervisor. It is
 /// built with a small configuration that has PCI over virtio, the NIC drivers as modules, and an
 /// initramfs with Warikomi's agent. Building takes some minutes the first time.
@@ -62,6 +62,7 @@ pub(crate) struct BuildArguments {
     force: bool,
 }
 
+/// List the kernels that are there
 #[derive(Args)]
 pub(crate) struct ListArguments {
     /// Print JSON

@@ -8,6 +8,8 @@ mod doctor;
 mod documented;
 mod experiment;
 mod export;
+#[cfg(test)]
+mod help;
 mod invocation;
 mod kernel;
 mod live;
@@ -56,33 +58,27 @@ Examples:
   warikomi doctor
       Is this machine fit for measuring, and if not, what to do?";
 
+// What a subcommand is for is the comment of its arguments. One of the variant would replace all of it, in the long
+// help, too.
 #[derive(Subcommand)]
 enum Command {
-    /// Run a service whose driver is replaced while it goes on
     Live(Box<live::Arguments>),
     Serve(serve::Arguments),
-    /// Run an experiment again from the plan.toml of an earlier run
     Run(invocation::RunArguments),
-    /// Turn a trace into a file for Wireshark or for a timeline viewer
     Export(export::Arguments),
     /// Make and list the kernels that drivers run in
     #[command(subcommand)]
     Kernel(kernel::Command),
-    /// Look at this machine: what is missing, what disturbs measurements, and how to repair it
     Doctor(doctor::Arguments),
-    /// Measure Warikomi itself: the figures of docs/benchmarks.md
     Bench(Box<bench::Arguments>),
     /// Be a part of a process target; what starts these targets calls it
     #[command(subcommand, hide = true)]
     Part(part::Part),
-    /// Measure what virtual time charges on this machine
     Calibrate(calibrate::Arguments),
     Merge(merge::Arguments),
     Report(report::Arguments),
     Compare(compare::Arguments),
-    /// Print a script with which a shell completes what is typed
     Completions(shell::CompletionsArguments),
-    /// Write the manual's pages for man
     Man(shell::ManArguments),
 }
 

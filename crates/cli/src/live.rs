@@ -20,12 +20,12 @@ use warikomi_target::Interrupted;
 use warikomi_session::flags::program;
 use warikomi_session::{OwnParts, TargetArguments};
 
-/// Runs a service whose driver can be replaced, upgraded and killed while it goes on.
+/// Run a service whose driver is replaced while it goes on
 ///
 /// The service echoes: TCP and UDP, port 7, on 10.9.0.1. It is a NIC, a driver process, a stack and the echo
-/// application above it, each a process of its own, under a supervisor that watches the driver. At the other
-/// end of the cable a client sends numbered messages all the time, and checks that each comes back once and in
-/// order. What happens is printed, a line each.
+/// application above it, each a process of its own, under a supervisor that watches the driver, which can be replaced,
+/// upgraded and killed. At the other end of the cable a client sends numbered messages all the time, and checks that
+/// each comes back once and in order. What happens is printed, a line each.
 ///
 /// The commands below control a running service by its control socket, which is this user's alone.
 #[derive(Args)]

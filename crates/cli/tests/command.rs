@@ -310,7 +310,12 @@ fn there_is_a_page_of_the_manual_for_each_subcommand() {
     }
     assert!(page("warikomi-inject.1").contains("interval"));
     assert!(page("warikomi-kernel-build.1").contains("source"));
-    assert!(page("warikomi_here.3").contains("warikomi at here:"));
+    let here = |dir: &Path| std::fs::read_to_string(dir.join("warikomi_here.3"));
+    assert!(here(&dir.with_file_name("man3")).unwrap().contains("warikomi at here:"));
+    assert!(here(&dir).is_err(), "man does not look into man1 for a page of section 3");
+    let flat = directory.path().join("pages");
+    assert!(run(&["man", "--dir", flat.to_str().unwrap()]).status.success());
+    assert!(here(&flat).unwrap().contains("warikomi at here:"), "all pages are in one directory");
     // What only the command itself starts is not for users.
     let hidden = std::fs::read_dir(&dir).unwrap().flatten();
     let hidden = hidden.filter(|entry| entry.file_name().to_string_lossy().contains("part"));

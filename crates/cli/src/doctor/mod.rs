@@ -15,6 +15,8 @@ use finding::{Finding, Severity};
 
 use crate::output;
 
+/// Look at this machine: what is missing, what disturbs measurements, and how to repair it
+///
 /// Looks at the cores and what else runs on them, stolen time, the clock, memory, permissions,
 /// kernels and packages; says what each finding means and how to repair it. Ends with an error if
 /// something prevents experiments.

@@ -25,8 +25,9 @@ const MAX_BURSTS: u64 = 100_000;
 
 /// Runs random histories of the process target in virtual time, and has each judged by checkers that
 /// stand apart from it: every packet accounted for once, every buffer with one owner and back in the
-/// end, packets in order, and progress once faults have ended. A seed is a history; the first that is wrong
-/// ends the run, and is printed with the command that repeats it.
+/// end, packets in order, and progress once faults have ended.
+///
+/// A seed is a history; the first that is wrong ends the run, and is printed with the command that repeats it.
 #[derive(Args)]
 pub struct RandomHistories {
     /// How many histories

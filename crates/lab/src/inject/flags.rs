@@ -89,7 +89,7 @@ struct PlanArguments {
     /// Make something go wrong, once or by chance; may be given several times
     #[arg(long = "fault", value_name = "KIND:KEY=VALUE,...", long_help = fault_help())]
     faults: Vec<Fault>,
-    /// Packets that go before those that count, to warm everything up
+    /// Packets that go before those that count, to warm everything up [default: 1000]
     #[arg(long, value_name = "N")]
     warmup: Option<u64>,
 }

@@ -36,9 +36,11 @@ const NAMED: usize = 5;
 
 /// Runs the kernel's own tests of NICs (tools/testing/selftests: drivers/net, drivers/net/hw, net/netdevice.sh) against
 /// our cards, as the kernel's developers run them against theirs: two cards that are cabled to each other, one of them
-/// in a namespace of its own. The tests run in the guest, with the programs of this machine (python3, ethtool, ip and
-/// others: `scripts/setup selftest`), which it can read and not write. A case that fails fails the run, unless the
-/// reason is known and written down; skipped ones and expected failures are listed with what the test says of them.
+/// in a namespace of its own.
+///
+/// The tests run in the guest, with the programs of this machine (python3, ethtool, ip and others: `scripts/setup
+/// selftest`), which it can read and not write. A case that fails fails the run, unless the reason is known and written
+/// down; skipped ones and expected failures are listed with what the test says of them.
 #[derive(Args)]
 pub struct Selftest {
     /// The driver, as Linux calls it; several with commas

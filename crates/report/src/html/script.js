@@ -231,6 +231,8 @@
         toggle();
       });
     }
+    // What is within a picture is hidden from assistive technology; the switches are not to be.
+    svg.setAttribute("role", "group");
     svg.classList.add("live");
   };
 

@@ -18,7 +18,7 @@ pub fn refuse(given: &[&str], target: &str) -> Result<(), SessionError> {
 /// Why an experiment that asks more of its target than a driver that receives has no virtual machine.
 pub(super) fn not_for_a_vm() -> SessionError {
     SessionError::impossible(
-        "--target vm is for inject, sweep, accuracy and replay; anything else needs a kernel or a driver process of \
-         ours: leave it out, or give --target kernel or --target process",
+        "--target vm is for inject, record, sweep, accuracy and replay; anything else needs a kernel or a driver \
+         process of ours: leave it out, or give --target kernel or --target process",
     )
 }

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
-use clap::builder::BoolishValueParser;
+use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 use warikomi_clock::Span;
 use warikomi_kernel::{Cache, DriverPlace, Wanted, initramfs_for, inspect, needs_more_drivers};
@@ -60,8 +59,8 @@ pub(super) struct KernelArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     channels: Option<u32>,
     /// Generic receive offload in the guest, on or off
-    #[arg(long, value_name = "ON|OFF", value_parser = BoolishValueParser::new())]
-    gro: Option<bool>,
+    #[arg(long, value_name = "ON|OFF", value_enum, ignore_case = true)]
+    gro: Option<OnOff>,
     /// Empty polls before NAPI enables the interrupt again [default: 0 with an interval, otherwise
     /// as the driver has it]
     #[arg(long, value_name = "N")]
@@ -69,6 +68,15 @@ pub(super) struct KernelArguments {
     /// Time between such polls [default: the same]
     #[arg(long, value_name = "TIME")]
     gro_flush_timeout: Option<Span>,
+}
+
+// Plans of earlier versions may have the words of a boolean.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnOff {
+    #[value(aliases = ["true", "yes", "y", "t", "1"])]
+    On,
+    #[value(aliases = ["false", "no", "n", "f", "0"])]
+    Off,
 }
 
 impl KernelArguments {
@@ -149,7 +157,7 @@ impl KernelArguments {
         GuestSettings {
             mtu: self.mtu,
             channels: self.channels,
-            gro: self.gro,
+            gro: self.gro.map(|given| given == OnOff::On),
             napi_defer_hard_irqs: self.napi_defer_hard_irqs,
             gro_flush_timeout_ns: self.gro_flush_timeout.map(|span| span.as_ps() / 1_000),
             coalesce: None,

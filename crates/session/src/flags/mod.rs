@@ -57,12 +57,12 @@ enum TargetKind {
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Driver and target")]
 pub struct TargetArguments {
-    /// Where the driver runs [default: kernel; of transmit and replace: process]. A vm is for inject, sweep, accuracy
-    /// and replay
+    /// Where the driver runs [default: kernel; of transmit and replace: process]. A vm is for inject, record, sweep,
+    /// accuracy and replay
     #[arg(long, value_enum)]
     target: Option<TargetKind>,
-    /// The driver: as Linux calls it (r8169, 8139too, 8139cp, e1000e); or, in a process, one of ours (rtl8168, rtl8139,
-    /// oc48, oc192, ge10) or the path of a program
+    /// The driver: as Linux calls it (r8169, 8139too, 8139cp, e1000e, igb); or, in a process, one of ours (rtl8168,
+    /// rtl8139, oc48, oc192, ge10) or the path of a program
     #[arg(long, value_hint = ValueHint::ExecutablePath)]
     driver: Option<String>,
     /// The NIC model [default: one that the driver drives]
@@ -123,7 +123,7 @@ impl TargetArguments {
         if costs.is_some() && self.is_process() {
             return Err(SessionError::impossible(
                 "--virtual is for --target kernel here; a driver process in virtual time: warikomi receive, \
-                 transmit and histories",
+                 round-trip, transmit and histories",
             ));
         }
         match self.kind() {

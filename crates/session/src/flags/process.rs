@@ -27,19 +27,20 @@ const PATH_WAITING: Waiting = Waiting::Wait;
 #[command(next_help_heading = "With --target process")]
 pub(super) struct ProcessArguments {
     /// When the driver looks at its ring and when it sleeps: interrupt, poll, napi, hybrid, auto or awake;
-    /// a parameter may follow, as in hybrid:140us [default: napi]
+    /// a parameter may follow, as in hybrid:140us [default: napi; of accuracy: awake]
     #[arg(long)]
     strategy: Option<Strategy>,
-    /// hybrid: how long to poll after the last packet
+    /// hybrid: how long to poll after the last packet [default: 100us]
     #[arg(long, value_name = "TIME")]
     poll_time: Option<Span>,
-    /// auto: the share of a processor that receiving may take, such as 25%
+    /// auto: the share of a processor that receiving may take [default: 25%]
     #[arg(long, value_name = "SHARE")]
     pub(super) cpu_budget: Option<CpuBudget>,
-    /// napi: packets taken before others may run
+    /// napi: packets taken before others may run [default: 64]
     #[arg(long, value_name = "N")]
     budget: Option<usize>,
-    /// What packets go through above the driver; its processes share the driver's core
+    /// What packets go through above the driver; its processes share the driver's core [default: stack; of receive and
+    /// round-trip: direct; of accuracy, and of a program of your own: driver]
     #[arg(long, value_enum)]
     pub(super) path: Option<PathName>,
     /// Receive buffers on the ring [default: as many as the driver likes]

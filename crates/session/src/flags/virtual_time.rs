@@ -33,7 +33,7 @@ pub struct VirtualArguments {
     flag: VirtualFlag,
     #[command(flatten)]
     costs: CostArguments,
-    /// Costs as `warikomi calibrate` prints them, in its section \[kernel\] [default: all 0]
+    /// Costs as `warikomi calibrate` prints them, in its section `[kernel]` [default: all 0]
     #[arg(long = "costs", value_name = "FILE", requires = "virtual_time", value_hint = ValueHint::FilePath)]
     costs_file: Option<PathBuf>,
 }
