@@ -1,6 +1,7 @@
 //! What descriptors ask for before a frame goes out: VLAN tag, checksums, segmentation, a time stamp.
 
 use crate::checksum;
+use crate::segment::Headers;
 
 /// A checksum to be put in: over the bytes from `start` to `end`, at `field`; to the frame's end if `end` is 0. The
 /// field holds what the driver has summed up already.
@@ -48,9 +49,9 @@ pub(crate) enum Work {
         ip: Option<Sum>,
         start: usize,
     },
-    /// Cut into segments of `mss` bytes of payload; the header of TCP, or UDP, starts at `transport`.
+    /// Cut into segments of `mss` bytes of payload, with headers of TCP, or UDP, that are where the context says.
     Segment {
-        transport: usize,
+        headers: Headers,
         mss: usize,
         udp: bool,
     },

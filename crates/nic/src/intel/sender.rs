@@ -66,10 +66,10 @@ impl<W: TxWords> Sender<'_, '_, W> {
         let frame = &mut buffer[TAG_BYTES..TAG_BYTES + bytes];
         let sent = match work {
             Work::Impossible => return None,
-            Work::Segment { transport, mss, udp } => {
+            Work::Segment { headers, mss, udp } => {
                 let segmenter = match udp {
-                    true => Segmenter::udp(frame, transport, mss),
-                    false => Segmenter::new(frame, transport, mss),
+                    true => Segmenter::udp(frame, headers, mss),
+                    false => Segmenter::new(frame, headers, mss),
                 };
                 self.send_segments(cx, frame, (segmenter, tag), segment)?
             }
