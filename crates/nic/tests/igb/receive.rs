@@ -56,7 +56,8 @@ fn checksums_are_looked_at_and_kinds_of_packets_told() {
     }
     let taken = lab.rx(0);
     let seen: Vec<_> = taken.iter().map(|frame| frame.status).collect();
-    let (ip, tcp, udp, ignore) = (0x40, 0x20, 0x10, 0x04);
+    // UDPCS comes with L4I, which is of every transport (i210, table 7-6).
+    let (ip, tcp, udp, ignore) = (0x40, 0x20, 0x30, 0x04);
     let expected =
         [DD_EOP | ip | udp, DD_EOP | ip | tcp, DD_EOP | ip | udp | 0x2000_0000, DD_EOP | ignore];
     assert_eq!(seen, expected);
