@@ -11,7 +11,9 @@ use super::regs::{self, Registers};
 use super::rss::{self, Steered};
 use super::rx_queue::Status;
 use crate::checksum::{Network, TCP, UDP};
-use crate::intel::admission::{Admitted, ERRORS, Limits, USUAL_BYTES, admit, stored, stores_bad};
+use crate::intel::admission::{
+    Admitted, ERRORS, Limits, USUAL_BYTES, admit, count_reported, stored, stores_bad,
+};
 use crate::intel::filter::{Destination, Places};
 use crate::intel::stamps::{self, Messages};
 use crate::intel::stats::{self, FCS_BYTES};
@@ -77,7 +79,7 @@ impl Igb {
             None => ring.place(cx, &pieces, status),
             Some(fault) => ring.place_with_fault(cx, &pieces, status, fault),
         };
-        let outcome = self.received(cx, placed, (&received, bytes.len()));
+        let outcome = self.received(cx, placed, (&received, bytes.len()), fault);
         if outcome.is_on_ring() {
             self.check_threshold(cx, queue, head);
         }
@@ -122,13 +124,14 @@ impl Igb {
         cx: &mut NicContext<'_>,
         placed: Result<Placement, DmaError>,
         (received, bytes): (&Received, usize),
+        fault: Option<RxFault>,
     ) -> RxOutcome {
         if placed != Ok(Placement::Completed) {
             return self.not_completed(cx, placed, received.queue);
         }
         self.intr.report_received(cx, received.queue);
         if received.status.bits & ERRORS != 0 {
-            stats::add(&mut self.file, regs::RXERRC, 1);
+            count_reported(&mut self.file, fault);
             let wanted = stores_bad(&self.file);
             return if wanted { RxOutcome::OnRing } else { RxOutcome::OnRingDamaged };
         }

@@ -140,6 +140,28 @@ fn what_is_too_long_or_damaged_is_counted_and_not_received() {
 }
 
 #[test]
+fn a_damaged_frame_is_counted_once_whether_it_is_stored_or_not() {
+    let mut lab = Lab::open(Mode::Msix);
+    let frame = frame_to(STATION, 46);
+    let (reported, too_long) =
+        (RxFault::Reported(RxError::Crc), RxFault::Reported(RxError::TooLong));
+    for store in [4, 0] {
+        let rctl = lab.r32(0x100);
+        lab.w32(0x100, rctl & !4 | store);
+        for (fault, counts) in [
+            (RxFault::Crc, [1, 0, 0]),
+            (RxFault::Alignment, [0, 1, 0]),
+            (reported, [1, 0, 0]),
+            (too_long, [0, 0, 1]),
+        ] {
+            lab.receive_faulty(&frame, fault);
+            let counted = [0x4000, 0x4004, 0x400c].map(|at| lab.r32(at));
+            assert_eq!(counted, counts, "CRCERRS, ALGNERRC, RXERRC of {fault:?}");
+        }
+    }
+}
+
+#[test]
 fn a_long_frame_takes_as_many_descriptors_as_it_needs() {
     let mut lab = Lab::open(Mode::Msix);
     let rctl = lab.r32(0x100);
