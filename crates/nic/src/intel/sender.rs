@@ -16,7 +16,6 @@ pub(crate) struct Sender<'a, 'b, W: TxWords> {
     pub(crate) time: &'a SystemTime,
     /// The longest frame.
     pub(crate) limit: usize,
-    pub(crate) link: bool,
 }
 
 impl<W: TxWords> Sender<'_, '_, W> {
@@ -43,12 +42,8 @@ impl<W: TxWords> Sender<'_, '_, W> {
             end = shortest;
         }
         let frame = &buffer[start..end];
-        if self.link {
-            stats::sent(self.file, frame);
-            self.out.send(cx, frame);
-        } else {
-            self.out.complete(frame.len());
-        }
+        stats::sent(self.file, frame);
+        self.out.send(cx, frame);
     }
 
     /// Sends the `bytes` bytes in the buffer as the driver wants it. The number of frames that went out,

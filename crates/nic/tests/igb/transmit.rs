@@ -211,11 +211,33 @@ fn a_chain_that_is_no_frame_is_given_back_and_the_next_goes_out() {
 }
 
 #[test]
-fn without_a_link_descriptors_come_back_and_nothing_is_sent() {
+fn without_a_link_descriptors_wait_for_one() {
+    // igb_watchdog_task: "We've lost link, so the controller stops DMA".
+    let mut lab = Lab::open(Mode::Msix);
+    lab.plug(Link::Down);
+    lab.messages();
+    lab.xmit(0, &[&[7; 60]]);
+    lab.us(100_000);
+    assert!(lab.sent().is_empty() && lab.messages().is_empty());
+    assert_eq!((lab.tx_status(0, 0), lab.r32(0x4080), lab.r32(0x4118)), (0, 0, 0), "GPTC, HGPTC");
+    assert_eq!(lab.r32(tx(0, 0x10)), 0);
+    lab.plug(Link::Up { mbps: 1_000 });
+    assert!(lab.sent().is_empty(), "it negotiates");
+    lab.us(30_000);
+    assert_eq!(lab.sent(), [[7; 60]]);
+    assert_eq!((lab.tx_status(0, 0), lab.r32(0x4080), lab.r32(0x4118)), (1, 1, 1));
+    assert_eq!(lab.r32(tx(0, 0x10)), 1);
+}
+
+#[test]
+fn what_waits_for_a_link_is_gone_by_a_reset() {
     let mut lab = Lab::open(Mode::Msix);
     lab.plug(Link::Down);
     lab.xmit(0, &[&[7; 60]]);
+    lab.reset_hw();
+    lab.plug(Link::Up { mbps: 1_000 });
+    lab.us(30_000);
+    lab.w32(0x400, 0x0103_f0fa);
     assert!(lab.sent().is_empty());
-    assert_eq!((lab.tx_status(0, 0), lab.r32(0x4080)), (1, 0));
-    assert_eq!(lab.r32(tx(0, 0x10)), 1);
+    assert_eq!(lab.tx_status(0, 0), 0);
 }
