@@ -127,7 +127,7 @@ impl Igb {
         fault: Option<RxFault>,
     ) -> RxOutcome {
         if placed != Ok(Placement::Completed) {
-            return self.not_completed(cx, placed, received.queue);
+            return self.not_completed(cx, placed, (received, bytes));
         }
         self.intr.report_received(cx, received.queue);
         if received.status.bits & ERRORS != 0 {
@@ -146,16 +146,14 @@ impl Igb {
         &mut self,
         cx: &mut NicContext<'_>,
         placed: Result<Placement, DmaError>,
-        queue: u16,
+        (received, bytes): (&Received, usize),
     ) -> RxOutcome {
         match placed {
             Ok(Placement::Completed | Placement::CompletedLate) => RxOutcome::OnRing,
             Ok(Placement::NeverCompleted) => RxOutcome::NotCompleted,
             Ok(Placement::NoDescriptor) => {
-                if self.rx[usize::from(queue)].format.drops {
-                    let counter = queues::register(queues::RX, queue, at::DROPPED);
-                    let count = (self.file.get(counter) + 1).min(MOST_DROPPED);
-                    self.file.set(counter, count);
+                if self.rx[usize::from(received.queue)].format.drops {
+                    self.dropped(received, bytes);
                 } else {
                     stats::add(&mut self.file, regs::MPC, 1);
                     stats::add(&mut self.file, regs::RNBC, 1);
@@ -167,6 +165,18 @@ impl Igb {
                 self.rx.iter_mut().for_each(|queue| queue.halt());
                 RxOutcome::DmaError
             }
+        }
+    }
+
+    /// A queue has dropped a frame: the MAC has received it all the same, and the host has not (i210, figure 7-24,
+    /// 8.18.66).
+    fn dropped(&mut self, received: &Received, bytes: usize) {
+        let counter = queues::register(queues::RX, received.queue, at::DROPPED);
+        let count = (self.file.get(counter) + 1).min(MOST_DROPPED);
+        self.file.set(counter, count);
+        if received.status.bits & ERRORS == 0 {
+            stats::received(&mut self.file, bytes, received.destination);
+            stats::add_bytes(&mut self.file, regs::HGORCL, bytes + FCS_BYTES);
         }
     }
 

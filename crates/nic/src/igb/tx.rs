@@ -65,6 +65,7 @@ impl Igb {
 
     /// Sends what is due, and reports it.
     fn run_transmit(&mut self, cx: &mut NicContext<'_>) {
+        let octets_before = self.file.pair(regs::GOTCL);
         let Igb { tx, file, time, .. } = self;
         let Transmitter { engine, contexts, buffer, segment } = tx;
         let limit = self.setup.max_frame_bytes;
@@ -90,7 +91,10 @@ impl Igb {
             let mut sender = Sender { out, file, time, limit };
             Ok(sender.send(cx, (buffer, segment), bytes, request).unwrap_or(0))
         });
+        // All that goes out is the host's (i210, 8.18.64 and 8.18.68).
+        let octets = self.file.pair(regs::GOTCL) - octets_before;
         stats::add(&mut self.file, regs::HGPTC, frames);
+        stats::add_bytes(&mut self.file, regs::HGOTCL, octets as usize);
         for queue in (0..regs::QUEUES).filter(|queue| told >> queue & 1 != 0) {
             self.intr.report_sent(cx, queue);
         }

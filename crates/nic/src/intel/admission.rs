@@ -44,7 +44,7 @@ pub(crate) fn admit(
     fault: Option<RxFault>,
 ) -> Option<Admitted> {
     let (Some(&address), true) = (bytes.first_chunk(), bytes.len() >= HEADER_BYTES) else {
-        stats::add(file, regs::RUC, 1);
+        count_length(file, regs::RUC);
         return None;
     };
     let destination = filter::admits(file, limits.addresses, address)?;
@@ -85,8 +85,15 @@ fn is_of_possible_length(file: &mut Registers, limits: &Limits<'_>, bytes: usize
         _ if bytes + FCS_BYTES > limits.longest || bytes > limits.most => regs::ROC,
         _ => return true,
     };
-    stats::add(file, counter, 1);
+    count_length(file, counter);
     false
+}
+
+/// Counts a frame that is too short or too long, in RLEC as well (i210, 8.18.14; 8254x, 13.7.15).
+#[cold]
+fn count_length(file: &mut Registers, counter: u16) {
+    stats::add(file, counter, 1);
+    stats::add(file, regs::RLEC, 1);
 }
 
 /// The errors that a descriptor tells of a damaged frame; `None` if it is not let in.

@@ -64,6 +64,7 @@ pub(crate) const CRCERRS: u16 = 0x4000;
 pub(crate) const ALGNERRC: u16 = 0x4004;
 pub(crate) const RXERRC: u16 = 0x400c;
 pub(crate) const MPC: u16 = 0x4010;
+pub(crate) const RLEC: u16 = 0x4040;
 pub(crate) const PRC64: u16 = 0x405c;
 pub(crate) const GPRC: u16 = 0x4074;
 pub(crate) const BPRC: u16 = 0x4078;
@@ -220,7 +221,7 @@ const COUNTERS: [(&str, u16); COUNTER_COUNT] = [
     ("TNCRS", 0x4034),
     ("SEC", 0x4038),
     ("CEXTERR", 0x403c),
-    ("RLEC", 0x4040),
+    ("RLEC", RLEC),
     ("XONRXC", 0x4048),
     ("XONTXC", 0x404c),
     ("XOFFRXC", 0x4050),

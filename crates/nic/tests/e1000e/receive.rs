@@ -127,6 +127,8 @@ fn what_is_too_long_or_damaged_is_counted_and_not_received() {
     assert_eq!(lab.r32(0x40ac), 1, "ROC");
     assert_eq!(lab.receive(&frame_to(STATION, 46)[..59]), RxOutcome::Filtered);
     assert_eq!(lab.r32(0x40a4), 1, "RUC");
+    assert_eq!(lab.receive(&frame_to(STATION, 46)[..13]), RxOutcome::Filtered, "not even a header");
+    assert_eq!((lab.r32(0x40a4), lab.r32(0x4040)), (1, 3), "RUC, and RLEC of all three");
     let frame = frame_to(STATION, 46);
     assert_eq!(lab.receive_faulty(&frame, RxFault::Crc), RxOutcome::Filtered);
     assert_eq!(lab.r32(0x4000), 1, "CRCERRS");

@@ -80,7 +80,21 @@ fn a_frame_that_is_longer_than_a_buffer_goes_into_several() {
     lab.w32(0x5004, 1_522);
     assert_eq!(lab.receive(&frame_to(STATION, 1_504)), RxOutcome::OnRing);
     assert_eq!(lab.receive(&frame_to(STATION, 1_505)), RxOutcome::Filtered);
-    assert_eq!(lab.r32(0x40ac), 1, "ROC");
+    assert_eq!(lab.receive(&frame_to(STATION, 46)[..59]), RxOutcome::Filtered);
+    assert_eq!([0x40ac, 0x40a4, 0x4040].map(|at| lab.r32(at)), [1, 1, 2], "ROC, RUC, RLEC");
+}
+
+#[test]
+fn what_a_queue_drops_the_mac_has_received() {
+    // i210, figure 7-24: RQDPC is behind GPRC, and RPTHC behind RQDPC; 8.18.66: HGORC includes what is dropped.
+    let mut lab = Lab::open_queues(Mode::Msix, 2);
+    for _ in 0..RING + 1 {
+        lab.receive(&frame_to([0xff; 6], 46));
+    }
+    let counted = [0xc030, 0x4010, 0x4074, 0x4078, 0x405c, 0x4104].map(|at| lab.r32(at));
+    let all = RING + 1;
+    assert_eq!(counted, [2, 0, all, all, all, all - 2], "RQDPC, MPC, GPRC, BPRC, PRC64, RPTHC");
+    assert_eq!([0x4088, 0x4128].map(|at| lab.r32(at)), [64 * all; 2], "GORC and HGORC");
 }
 
 #[test]

@@ -39,6 +39,8 @@ fn a_scattered_frame_goes_out_whole_and_its_last_descriptor_is_marked() {
     let counted = lab.nic.counters();
     assert_eq!((counted.doorbells, counted.tx_descriptors), (2, 3), "with that of the opening");
     assert_eq!((lab.r32(0x4080), lab.r32(0x40f4), lab.r32(0x4118)), (1, 1, 1), "GPTC, BPTC, HGPTC");
+    assert_eq!([0x4090, 0x4130, 0x4134].map(|at| lab.r32(at)), [118, 118, 0], "GOTC and HGOTC");
+    assert_eq!(lab.r32(0x4130), 0);
 }
 
 #[test]
