@@ -214,6 +214,30 @@ fn flows_are_spread_over_both_queues_by_their_hash() {
 }
 
 #[test]
+fn tcp_over_ipv6_is_hashed_by_either_bit() {
+    let mut lab = Lab::open(Mode::Msix);
+    (0..10).for_each(|word| lab.w32(0x5c80 + 4 * word, 0x9e37_79b9_u32.rotate_left(word as u32)));
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2([2; 6], STATION)
+        .ipv6([0xfd; 16], [0xfe; 16], 64)
+        .tcp(2_794, 1_766, 1, 100)
+        .write(&mut frame, &[])
+        .unwrap();
+    // E1000_MRQC_RSS_FIELD_IPV6_TCP_EX, which is the chip's, E1000_MRQC_RSS_FIELD_IPV6_TCP, and what e1000e sets.
+    let hashes = [0x0004_0001, 0x0020_0001, 0x0037_0001].map(|mrqc| {
+        lab.w32(0x5818, mrqc);
+        lab.receive(&frame);
+        lab.rx()[0].words
+    });
+    assert_eq!(hashes[0][0], 3, "TCP over IPv6");
+    assert_ne!(hashes[0][1], 0);
+    assert_eq!(hashes, [hashes[0]; 3]);
+    lab.w32(0x5818, 0x0010_0001);
+    lab.receive(&frame);
+    assert_eq!(lab.rx()[0].words[0], 5, "IPv6");
+}
+
+#[test]
 fn legacy_descriptors_have_their_own_places() {
     let mut lab = Lab::open(Mode::Msix);
     lab.w32(0x5008, 0);
