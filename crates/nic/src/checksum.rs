@@ -11,6 +11,7 @@ pub(crate) const VLAN_TYPE: [u8; 2] = [0x81, 0x00];
 const SERVICE_TYPE: [u8; 2] = [0x88, 0xa8];
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
+pub(crate) const SCTP: u8 = 132;
 
 /// The sum of the 16-bit words of `bytes`, not yet folded; a last odd byte counts as if a zero
 /// followed.

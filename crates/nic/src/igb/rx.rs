@@ -10,14 +10,14 @@ use super::queues::{self, at};
 use super::regs::{self, Registers};
 use super::rss::{self, Steered};
 use super::rx_queue::Status;
-use crate::checksum::{Network, TCP, UDP};
+use crate::checksum::{Network, SCTP, TCP, UDP};
 use crate::intel::admission::{
     Admitted, ERRORS, Limits, USUAL_BYTES, admit, count_reported, stored, stores_bad,
 };
 use crate::intel::filter::{Destination, Places};
 use crate::intel::stamps::{self, Messages};
 use crate::intel::stats::{self, FCS_BYTES};
-use crate::intel::verdict::{packet_sum, verdict};
+use crate::intel::verdict::{packet_sum, verdict_with_sctp};
 use crate::queue::Placement;
 use crate::{Frame, NicContext, Reception, RxFault, RxOutcome};
 
@@ -30,6 +30,7 @@ const IPV4: u32 = 1 << 4;
 const IPV6: u32 = 1 << 6;
 const HAS_TCP: u32 = 1 << 8;
 const HAS_UDP: u32 = 1 << 9;
+const HAS_SCTP: u32 = 1 << 10;
 
 /// The registers with the station's addresses (8.11.2).
 const ADDRESSES: [Places; 2] = [(regs::RAL, regs::RA_END), (regs::RA2, regs::RA2_END)];
@@ -103,7 +104,7 @@ impl Igb {
         let mut status =
             Status { bits: errors, words: [kind | packet_kind(bytes), hash], ..Status::default() };
         if errors == 0 {
-            status.bits |= verdict(file, bytes);
+            status.bits |= verdict_with_sctp(file, bytes);
         }
         if file.get(regs::RXCSUM) & regs::RXCSUM_NO_PACKET_SUM == 0 {
             status.words[1] = packet_sum(file, bytes);
@@ -213,6 +214,7 @@ fn packet_kind(frame: &[u8]) -> u32 {
         _ if network.fragment => 0,
         TCP => HAS_TCP,
         UDP => HAS_UDP,
+        SCTP => HAS_SCTP,
         _ => 0,
     }
 }

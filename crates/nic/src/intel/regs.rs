@@ -164,6 +164,8 @@ pub(crate) const RCTL_STRIP_CRC: u32 = 1 << 26;
 pub(crate) const RXCSUM_START: u32 = 0xff;
 pub(crate) const RXCSUM_IP: u32 = 1 << 8;
 pub(crate) const RXCSUM_TRANSPORT: u32 = 1 << 9;
+/// Of the 82576 alone: CRC32c of SCTP.
+pub(crate) const RXCSUM_SCTP: u32 = 1 << 11;
 pub(crate) const RXCSUM_NO_PACKET_SUM: u32 = 1 << 13;
 
 // TCTL.

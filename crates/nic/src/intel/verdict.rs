@@ -1,7 +1,8 @@
 //! What a receive descriptor says about checksums (82574, 7.1.5.2 and 7.1.11; 82576, 7.1.5.2 and 7.1.11).
 
+use super::offload;
 use super::regs::{self, Registers};
-use crate::checksum::{self, Network, TCP, UDP};
+use crate::checksum::{self, Network, SCTP, TCP, UDP};
 
 // Status. A datagram has the bit of every transport, too (i210, tables 7-5 and 7-6).
 const IGNORED: u32 = 1 << 2;
@@ -37,6 +38,22 @@ pub(crate) fn verdict(file: &Registers, frame: &[u8]) -> u32 {
         bits |= looked_at | if wrong { TRANSPORT_WRONG } else { 0 };
     }
     if bits == 0 { IGNORED } else { bits }
+}
+
+/// The same of a card that looks at SCTP, too, if the driver wants that (i210, 7.1.7.3): L4I and L4E.
+#[inline]
+pub(crate) fn verdict_with_sctp(file: &Registers, frame: &[u8]) -> u32 {
+    let bits = verdict(file, frame);
+    if file.get(regs::RXCSUM) & regs::RXCSUM_SCTP == 0 {
+        return bits;
+    }
+    match Network::find(frame).filter(|network| network.protocol == SCTP && !network.fragment) {
+        Some(network) if offload::is_crc32c_right(&frame[network.payload..network.end]) => {
+            bits & !IGNORED | TRANSPORT_LOOKED_AT
+        }
+        Some(_) => bits & !IGNORED | TRANSPORT_LOOKED_AT | TRANSPORT_WRONG,
+        None => bits,
+    }
 }
 
 /// Whether a datagram over IPv4 has no checksum, so that nothing is said of it (82598, table 3-55).

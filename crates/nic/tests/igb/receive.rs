@@ -1,3 +1,4 @@
+use etherparse::{IpNumber, PacketBuilder};
 use warikomi_nic::{RxError, RxFault, RxOutcome};
 
 use super::driver::{Lab, Mode, RING, STATION, frame_to, tcp, udp};
@@ -63,6 +64,47 @@ fn checksums_are_looked_at_and_kinds_of_packets_told() {
     assert_eq!(seen, expected);
     let kinds: Vec<_> = taken.iter().map(|frame| frame.words[0]).collect();
     assert_eq!(kinds, [0x217, 0x111, 0x217, 0]);
+}
+
+/// A packet of SCTP to the station: the checksum of its header is that of RFC 3309's algorithm, computed bit by bit.
+fn sctp(v6: bool) -> Vec<u8> {
+    let mut packet = vec![0x30, 0x39, 0x13, 0x89, 1, 2, 3, 4, 0, 0, 0, 0];
+    packet.extend([0, 3, 0, 21, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0]);
+    let mut crc = u32::MAX;
+    for bit in packet.iter().flat_map(|byte| (0..8).map(move |bit| u32::from(byte >> bit & 1))) {
+        crc = crc >> 1 ^ if (crc ^ bit) & 1 != 0 { 0x82f6_3b78 } else { 0 };
+    }
+    packet[8..12].copy_from_slice(&(!crc).to_le_bytes());
+    let mut frame = Vec::new();
+    let ethernet = PacketBuilder::ethernet2([2; 6], STATION);
+    let ip = if v6 {
+        ethernet.ipv6([0xfd; 16], [0xfe; 16], 64)
+    } else {
+        ethernet.ipv4([10, 9, 0, 1], [10, 9, 0, 2], 64)
+    };
+    ip.write(&mut frame, IpNumber(132), &packet).unwrap();
+    frame
+}
+
+#[test]
+fn the_checksum_of_sctp_is_looked_at_if_the_driver_wants_that() {
+    // igb_setup_mrqc sets E1000_RXCSUM_CRCOFL.
+    let mut lab = Lab::open(Mode::Msix);
+    for (v6, ip, kind) in [(false, 0x40, 0x410), (true, 0, 0x440)] {
+        let mut frame = sctp(v6);
+        for wrong in [0, 0x2000_0000] {
+            assert_eq!(lab.receive(&frame), RxOutcome::OnRing);
+            let got = &lab.rx(0)[0];
+            assert_eq!((got.status, got.words[0] & 0xfff0), (DD_EOP | ip | 0x20 | wrong, kind));
+            *frame.last_mut().unwrap() ^= 1;
+        }
+    }
+    let rxcsum = lab.r32(0x5000);
+    assert_eq!(rxcsum & 0x800, 0x800);
+    lab.w32(0x5000, rxcsum & !0x800);
+    lab.receive(&sctp(true));
+    let got = &lab.rx(0)[0];
+    assert_eq!((got.status, got.words[0] & 0xfff0), (DD_EOP | 0x04, 0x440), "not looked at");
 }
 
 #[test]
