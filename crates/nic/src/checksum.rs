@@ -7,8 +7,11 @@
 /// Offset of the Ethernet type in an untagged frame.
 pub(crate) const ETHER_TYPE: usize = 12;
 pub(crate) const VLAN_TYPE: [u8; 2] = [0x81, 0x00];
+/// The type of a service's tag, in front of a customer's (IEEE 802.1Q, table 9-1; Linux ETH_P_8021AD).
+const SERVICE_TYPE: [u8; 2] = [0x88, 0xa8];
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
+pub(crate) const SCTP: u8 = 132;
 
 /// The sum of the 16-bit words of `bytes`, not yet folded; a last odd byte counts as if a zero
 /// followed.
@@ -36,6 +39,22 @@ pub(crate) fn field(sum: u64) -> [u8; 2] {
     (!fold(sum)).to_le_bytes()
 }
 
+/// Where the Ethernet type is, behind at most one VLAN tag.
+#[inline(always)]
+pub(crate) fn type_behind_tag(frame: &[u8]) -> Option<usize> {
+    let tagged = frame.get(ETHER_TYPE..ETHER_TYPE + 2)? == VLAN_TYPE;
+    Some(if tagged { ETHER_TYPE + 4 } else { ETHER_TYPE })
+}
+
+/// The same behind up to two tags, of a service or a customer: in a frame that a driver has put together.
+pub(crate) fn type_behind_tags(frame: &[u8]) -> Option<usize> {
+    let mut places = (ETHER_TYPE..).step_by(4).take(3);
+    places.find(|&at| {
+        let kind = frame.get(at..at + 2);
+        kind.is_some_and(|kind| kind != VLAN_TYPE && kind != SERVICE_TYPE)
+    })
+}
+
 /// The network layer of a frame: where it starts and ends, and its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Network {
@@ -61,8 +80,17 @@ impl Network {
     /// processor would wait for every store before it.
     #[inline(always)]
     pub(crate) fn find(frame: &[u8]) -> Option<Network> {
-        let tagged = frame.get(ETHER_TYPE..ETHER_TYPE + 2)? == VLAN_TYPE;
-        let at = if tagged { ETHER_TYPE + 4 } else { ETHER_TYPE };
+        Network::behind(frame, type_behind_tag(frame)?)
+    }
+
+    /// The same behind all tags of a frame that a driver has put together.
+    pub(crate) fn find_behind_tags(frame: &[u8]) -> Option<Network> {
+        Network::behind(frame, type_behind_tags(frame)?)
+    }
+
+    /// The packet behind the Ethernet type that is here.
+    #[inline(always)]
+    fn behind(frame: &[u8], at: usize) -> Option<Network> {
         match *frame.get(at..at + 2)? {
             [0x08, 0x00] => Network::ipv4(frame, at + 2),
             [0x86, 0xdd] => Network::ipv6(frame, at + 2),

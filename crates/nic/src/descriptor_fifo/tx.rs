@@ -9,8 +9,9 @@ use super::fifo::Fifo;
 use super::regs;
 use super::tx_queue::{Packet, Request, Transmitter};
 use crate::NicContext;
+use crate::checksum::type_behind_tag;
 use crate::queue::{Outgoing, TxFormat};
-use crate::segment::Segmenter;
+use crate::segment::{Headers, Segmenter};
 use crate::strict::{FindingKind, Place};
 
 impl DescriptorFifo {
@@ -100,7 +101,12 @@ impl Sender<'_> {
         packet: &[u8],
         (transport, mss): (usize, usize),
     ) -> bool {
-        let Some(segmenter) = Segmenter::new(packet, transport, mss) else { return false };
+        let ether_type = type_behind_tag(packet);
+        let headers = ether_type.and_then(|at| Headers::find(packet, at, transport));
+        let segmenter = headers.and_then(|headers| Segmenter::new(packet, headers, mss));
+        let Some(segmenter) = segmenter.map(|it| it.with_sums_of_its_own(packet)) else {
+            return false;
+        };
         if segmenter.most_bytes(packet) > self.max_frame_bytes {
             return false;
         }

@@ -90,7 +90,7 @@ impl E1000e {
         for (queue, before) in self.rx.iter_mut().zip(&before.rx) {
             queue.keep_counters(before);
         }
-        self.link = self.has_link();
+        self.take_link(cx);
     }
 
     /// CTRL's reset bit (82574, 4.4): all registers and engines; not the PHY. The station's address is loaded
@@ -102,7 +102,7 @@ impl E1000e {
         self.file = Registers::new(&regs::TABLE);
         self.load_address();
         self.time = SystemTime::new(TICK);
-        self.link = self.has_link();
+        self.take_link(cx);
         self.intr.reset(cx);
         self.rings_changed(cx);
         for queue in 0..regs::QUEUES {
@@ -132,11 +132,18 @@ impl E1000e {
         self.phy.mode().is_some() && self.file.get(regs::CTRL) & regs::CTRL_SET_LINK_UP != 0
     }
 
+    /// The link is as it is, after a reset: nobody is told.
+    fn take_link(&mut self, cx: &mut NicContext<'_>) {
+        self.link = self.has_link();
+        self.tx.engine.set_link(cx, self.link);
+    }
+
     /// The link may have come or gone.
     pub(super) fn link_may_have_changed(&mut self, cx: &mut NicContext<'_>) {
         let link = self.has_link();
         if std::mem::replace(&mut self.link, link) != link {
             self.intr.report(cx, regs::LSC);
+            self.transmit_by_link(cx);
         }
     }
 

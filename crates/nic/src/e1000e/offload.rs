@@ -3,6 +3,7 @@
 use super::descriptor::Words;
 use crate::intel::offload::{Request, Sum, Work};
 use crate::intel::tx_ring::{STATUS, TxWords};
+use crate::segment::Headers;
 use crate::strict::{FindingKind, Misuse};
 
 // Commands of a legacy descriptor (7.2.10.1), and of a data descriptor (7.2.10.3).
@@ -12,6 +13,7 @@ const SEGMENT: u32 = 1 << 26;
 const ADD_TAG: u32 = 1 << 30;
 /// Of a context descriptor (7.2.10.2).
 const CONTEXT_TCP: u32 = 1 << 24;
+const CONTEXT_IPV4: u32 = 1 << 25;
 const CONTEXT_SEGMENT: u32 = 1 << 26;
 // The fourth word of a data descriptor.
 const STAMP: u32 = 1 << 4;
@@ -27,6 +29,7 @@ pub(super) struct Context {
     ip: Sum,
     transport: Sum,
     tcp: bool,
+    ipv4: bool,
     mss: usize,
 }
 
@@ -36,12 +39,19 @@ impl Context {
             ip: Sum::new(ip),
             transport: Sum::new(transport),
             tcp: command & CONTEXT_TCP != 0,
+            ipv4: command & CONTEXT_IPV4 != 0,
             mss: (last >> 16) as usize,
         }
     }
 }
 
 impl Context {
+    /// Where the headers of a packet to be segmented are (82583V, 7.3.6.2: IPCSS and TUCSS).
+    fn headers(&self) -> Headers {
+        let (ip, transport) = (self.ip.start, self.transport.start);
+        Headers { ip, ip_end: transport, ipv4: self.ipv4, transport }
+    }
+
     /// Reads a frame's first and last descriptor: the tag and the check sequence are asked for in the last.
     pub(super) fn request(&self, first: Words, last: Words) -> Request {
         let [.., command, options] = first.0;
@@ -68,10 +78,7 @@ fn work(first: Words, command: u32, options: u32, context: &Context) -> Work {
     }
     if command & SEGMENT != 0 {
         return match context.tcp {
-            true => {
-                let (transport, mss) = (context.transport.start, context.mss);
-                Work::Segment { transport, mss, udp: false }
-            }
+            true => Work::Segment { headers: context.headers(), mss: context.mss, udp: false },
             false => Work::Impossible,
         };
     }

@@ -10,7 +10,9 @@ use super::regs::{self, Registers};
 use super::rss::{self, Steered};
 use super::rx_queue::{LONG_BYTES, Status};
 use crate::checksum::{Network, TCP, UDP};
-use crate::intel::admission::{Admitted, ERRORS, Limits, USUAL_BYTES, admit, stored, stores_bad};
+use crate::intel::admission::{
+    Admitted, ERRORS, Limits, USUAL_BYTES, admit, count_reported, stored, stores_bad,
+};
 use crate::intel::filter::{Destination, Places};
 use crate::intel::stamps::{self, Messages};
 use crate::intel::stats::{self, FCS_BYTES};
@@ -69,7 +71,7 @@ impl E1000e {
             None => ring.place(cx, &pieces, status),
             Some(fault) => ring.place_with_fault(cx, &pieces, status, fault),
         };
-        let outcome = self.received(cx, placed, (&admitted, bytes.len()));
+        let outcome = self.received(cx, placed, (&admitted, bytes.len()), fault);
         if outcome.is_on_ring() {
             self.check_threshold(cx, queue, head);
         }
@@ -117,13 +119,14 @@ impl E1000e {
         cx: &mut NicContext<'_>,
         placed: Result<Placement, DmaError>,
         (admitted, bytes): (&Received, usize),
+        fault: Option<RxFault>,
     ) -> RxOutcome {
         if placed != Ok(Placement::Completed) {
             return self.not_completed(cx, placed);
         }
         self.intr.report_received(cx, admitted.queue);
         if admitted.status.bits & ERRORS != 0 {
-            stats::add(&mut self.file, regs::RXERRC, 1);
+            count_reported(&mut self.file, fault);
             let wanted = stores_bad(&self.file);
             return if wanted { RxOutcome::OnRing } else { RxOutcome::OnRingDamaged };
         }

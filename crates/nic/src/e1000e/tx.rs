@@ -44,6 +44,14 @@ impl E1000e {
         }
     }
 
+    /// The link has come or gone. Without one there is no DMA: what is queued waits for it, or for a reset (Linux
+    /// e1000_watchdog_task, "If the link is lost the controller stops DMA"; i210, 8.18.11: a frame is deferred if the link is not up).
+    pub(super) fn transmit_by_link(&mut self, cx: &mut NicContext<'_>) {
+        if self.tx.engine.set_link(cx, self.link) {
+            self.run_transmit(cx);
+        }
+    }
+
     /// The timer: takes up what a bounded walk has left, or what takes its time.
     pub(super) fn transmit_rest(&mut self, cx: &mut NicContext<'_>) {
         if self.tx.engine.timer(cx) {
@@ -55,7 +63,7 @@ impl E1000e {
     fn run_transmit(&mut self, cx: &mut NicContext<'_>) {
         let E1000e { tx, file, time, .. } = self;
         let Transmitter { engine, contexts, buffer, segment } = tx;
-        let (limit, link) = (self.setup.max_frame_bytes, self.link);
+        let limit = self.setup.max_frame_bytes;
         let mut told = [Told::default(); regs::QUEUES as usize];
         let TxRun { frames, ended } = engine.run(cx, |cx, out| {
             let queue = usize::from(out.queue);
@@ -75,7 +83,7 @@ impl E1000e {
             }
             let bytes = out.collect(cx, &mut buffer[TAG_BYTES..])?;
             let request = contexts[queue].request(first, last);
-            let mut sender = Sender { out, file, time, limit, link };
+            let mut sender = Sender { out, file, time, limit };
             Ok(sender.send(cx, (buffer, segment), bytes, request).unwrap_or(0))
         });
         for (queue, told) in (0..).zip(told) {

@@ -60,7 +60,9 @@ impl Igb {
         match row.offset {
             regs::STATUS => self.status(),
             regs::ICR => self.intr.read(cx),
+            regs::ICS => self.intr.causes(),
             regs::EICR => self.intr.read_bits(cx),
+            regs::EICS => self.intr.bits(),
             regs::IMS => self.intr.masks().0,
             regs::EIMS => self.intr.masks().1,
             regs::SYSTIML => self.time.at(cx.now()) as u32,

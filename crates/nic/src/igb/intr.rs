@@ -129,10 +129,19 @@ impl Interrupts {
         if self.has_many_vectors(cx) { self.other } else { OTHER }
     }
 
+    /// What ICR holds, by a look.
+    pub(super) fn causes(&self) -> u32 {
+        self.causes | if self.asserted { regs::INT_ASSERTED } else { 0 }
+    }
+
+    /// What EICR holds, by a look.
+    pub(super) fn bits(&self) -> u32 {
+        self.bits
+    }
+
     /// The driver reads ICR.
     pub(super) fn read(&mut self, cx: &mut NicContext<'_>) -> u32 {
-        let asserted = if self.asserted { regs::INT_ASSERTED } else { 0 };
-        let value = self.causes | asserted;
+        let value = self.causes();
         let any_read = self.gpie & regs::GPIE_CLEARED_BY_ANY_READ != 0;
         if self.asserted || self.mask == 0 || any_read {
             self.mask_at_read();
@@ -143,10 +152,12 @@ impl Interrupts {
         value
     }
 
-    /// It reads EICR, which clears it.
+    /// It reads EICR, which clears it unless each bit has a vector of its own (i210, 8.8.3 and 8.8.17).
     pub(super) fn read_bits(&mut self, cx: &mut NicContext<'_>) -> u32 {
         let value = self.bits;
-        self.acknowledge_bits(cx, value);
+        if self.gpie & regs::GPIE_MANY_VECTORS == 0 {
+            self.acknowledge_bits(cx, value);
+        }
         value
     }
 

@@ -4,6 +4,7 @@
 use super::descriptor::Words;
 use crate::intel::offload::{Request, Sum, Work};
 use crate::intel::tx_ring::{STATUS, TxWords};
+use crate::segment::Headers;
 use crate::strict::{FindingKind, Misuse};
 
 // Commands of legacy and data descriptors, in the third word.
@@ -71,12 +72,21 @@ impl Context {
         self.mac + self.ip
     }
 
+    /// Where the headers of a packet to be segmented are (i210, 7.2.4.7: MACLEN, IPLEN and TUCMD.IPV4). Between the IP
+    /// header and the transport's there may be others, as of a tunnel (Linux igb_tso).
+    fn headers(&self) -> Headers {
+        let transport = self.transport_start();
+        Headers { ip: self.mac, ip_end: transport, ipv4: self.ipv4, transport }
+    }
+
     fn work(&self, command: u32, options: u32) -> Work {
         let transport = self.transport_start();
         if command & SEGMENT != 0 {
             return match self.transport {
-                Transport::Tcp => Work::Segment { transport, mss: self.mss, udp: false },
-                Transport::Udp => Work::Segment { transport, mss: self.mss, udp: true },
+                Transport::Tcp | Transport::Udp => {
+                    let udp = self.transport == Transport::Udp;
+                    Work::Segment { headers: self.headers(), mss: self.mss, udp }
+                }
                 _ => Work::Impossible,
             };
         }

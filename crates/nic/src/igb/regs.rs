@@ -118,7 +118,8 @@ const LOWEST: &[Span] = &[
     row("CONNSW", 0x0034, RW, GENERAL),
     holding(row("VET", VET, RW, GENERAL), 0x8100),
     with_role(row("ICR", ICR, RC, INTERRUPT), Role::Status(Vector(0))),
-    row("ICS", ICS, WO, INTERRUPT),
+    // These read as ICR and EICR do, without an effect (Linux, igb_get_regs).
+    row("ICS", ICS, W1S, INTERRUPT),
     with_role(row("IMS", IMS, W1S, INTERRUPT), Role::Mask(Vector(0))),
     row("IMC", IMC, WO, INTERRUPT),
     row("IAM", IAM, RW, INTERRUPT),
@@ -140,7 +141,7 @@ const LOWEST: &[Span] = &[
     row("FRTIMER", 0x1048, RO, GENERAL),
     row("TCPTIMER", 0x104c, RW, GENERAL),
     row("GPIE", GPIE, RW, INTERRUPT),
-    row("EICS", EICS, WO, INTERRUPT),
+    row("EICS", EICS, W1S, INTERRUPT),
     with_role(row("EIMS", EIMS, W1S, INTERRUPT), Role::Mask(Vector(0))),
     row("EIMC", EIMC, WO, INTERRUPT),
     row("EIAC", EIAC, RW, INTERRUPT),

@@ -10,12 +10,14 @@ use super::queues::{self, at};
 use super::regs::{self, Registers};
 use super::rss::{self, Steered};
 use super::rx_queue::Status;
-use crate::checksum::{Network, TCP, UDP};
-use crate::intel::admission::{Admitted, ERRORS, Limits, USUAL_BYTES, admit, stored, stores_bad};
+use crate::checksum::{Network, SCTP, TCP, UDP};
+use crate::intel::admission::{
+    Admitted, ERRORS, Limits, USUAL_BYTES, admit, count_reported, stored, stores_bad,
+};
 use crate::intel::filter::{Destination, Places};
 use crate::intel::stamps::{self, Messages};
 use crate::intel::stats::{self, FCS_BYTES};
-use crate::intel::verdict::{packet_sum, verdict};
+use crate::intel::verdict::{packet_sum, verdict_with_sctp};
 use crate::queue::Placement;
 use crate::{Frame, NicContext, Reception, RxFault, RxOutcome};
 
@@ -28,6 +30,7 @@ const IPV4: u32 = 1 << 4;
 const IPV6: u32 = 1 << 6;
 const HAS_TCP: u32 = 1 << 8;
 const HAS_UDP: u32 = 1 << 9;
+const HAS_SCTP: u32 = 1 << 10;
 
 /// The registers with the station's addresses (8.11.2).
 const ADDRESSES: [Places; 2] = [(regs::RAL, regs::RA_END), (regs::RA2, regs::RA2_END)];
@@ -77,7 +80,7 @@ impl Igb {
             None => ring.place(cx, &pieces, status),
             Some(fault) => ring.place_with_fault(cx, &pieces, status, fault),
         };
-        let outcome = self.received(cx, placed, (&received, bytes.len()));
+        let outcome = self.received(cx, placed, (&received, bytes.len()), fault);
         if outcome.is_on_ring() {
             self.check_threshold(cx, queue, head);
         }
@@ -101,7 +104,7 @@ impl Igb {
         let mut status =
             Status { bits: errors, words: [kind | packet_kind(bytes), hash], ..Status::default() };
         if errors == 0 {
-            status.bits |= verdict(file, bytes);
+            status.bits |= verdict_with_sctp(file, bytes);
         }
         if file.get(regs::RXCSUM) & regs::RXCSUM_NO_PACKET_SUM == 0 {
             status.words[1] = packet_sum(file, bytes);
@@ -122,13 +125,14 @@ impl Igb {
         cx: &mut NicContext<'_>,
         placed: Result<Placement, DmaError>,
         (received, bytes): (&Received, usize),
+        fault: Option<RxFault>,
     ) -> RxOutcome {
         if placed != Ok(Placement::Completed) {
-            return self.not_completed(cx, placed, received.queue);
+            return self.not_completed(cx, placed, (received, bytes));
         }
         self.intr.report_received(cx, received.queue);
         if received.status.bits & ERRORS != 0 {
-            stats::add(&mut self.file, regs::RXERRC, 1);
+            count_reported(&mut self.file, fault);
             let wanted = stores_bad(&self.file);
             return if wanted { RxOutcome::OnRing } else { RxOutcome::OnRingDamaged };
         }
@@ -143,16 +147,14 @@ impl Igb {
         &mut self,
         cx: &mut NicContext<'_>,
         placed: Result<Placement, DmaError>,
-        queue: u16,
+        (received, bytes): (&Received, usize),
     ) -> RxOutcome {
         match placed {
             Ok(Placement::Completed | Placement::CompletedLate) => RxOutcome::OnRing,
             Ok(Placement::NeverCompleted) => RxOutcome::NotCompleted,
             Ok(Placement::NoDescriptor) => {
-                if self.rx[usize::from(queue)].format.drops {
-                    let counter = queues::register(queues::RX, queue, at::DROPPED);
-                    let count = (self.file.get(counter) + 1).min(MOST_DROPPED);
-                    self.file.set(counter, count);
+                if self.rx[usize::from(received.queue)].format.drops {
+                    self.dropped(received, bytes);
                 } else {
                     stats::add(&mut self.file, regs::MPC, 1);
                     stats::add(&mut self.file, regs::RNBC, 1);
@@ -164,6 +166,18 @@ impl Igb {
                 self.rx.iter_mut().for_each(|queue| queue.halt());
                 RxOutcome::DmaError
             }
+        }
+    }
+
+    /// A queue has dropped a frame: the MAC has received it all the same, and the host has not (i210, figure 7-24,
+    /// 8.18.66).
+    fn dropped(&mut self, received: &Received, bytes: usize) {
+        let counter = queues::register(queues::RX, received.queue, at::DROPPED);
+        let count = (self.file.get(counter) + 1).min(MOST_DROPPED);
+        self.file.set(counter, count);
+        if received.status.bits & ERRORS == 0 {
+            stats::received(&mut self.file, bytes, received.destination);
+            stats::add_bytes(&mut self.file, regs::HGORCL, bytes + FCS_BYTES);
         }
     }
 
@@ -200,6 +214,7 @@ fn packet_kind(frame: &[u8]) -> u32 {
         _ if network.fragment => 0,
         TCP => HAS_TCP,
         UDP => HAS_UDP,
+        SCTP => HAS_SCTP,
         _ => 0,
     }
 }

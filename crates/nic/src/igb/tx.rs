@@ -48,6 +48,14 @@ impl Igb {
         }
     }
 
+    /// The link has come or gone. Without one there is no DMA: what is queued waits for it, or for a reset (Linux
+    /// igb_watchdog_task, "We've lost link, so the controller stops DMA"; i210, 8.18.11: a frame is deferred if the link is not up).
+    pub(super) fn transmit_by_link(&mut self, cx: &mut NicContext<'_>) {
+        if self.tx.engine.set_link(cx, self.link) {
+            self.run_transmit(cx);
+        }
+    }
+
     /// The timer: takes up what a bounded walk has left, or what takes its time.
     pub(super) fn transmit_rest(&mut self, cx: &mut NicContext<'_>) {
         if self.tx.engine.timer(cx) {
@@ -57,9 +65,10 @@ impl Igb {
 
     /// Sends what is due, and reports it.
     fn run_transmit(&mut self, cx: &mut NicContext<'_>) {
+        let octets_before = self.file.pair(regs::GOTCL);
         let Igb { tx, file, time, .. } = self;
         let Transmitter { engine, contexts, buffer, segment } = tx;
-        let (limit, link) = (self.setup.max_frame_bytes, self.link);
+        let limit = self.setup.max_frame_bytes;
         // A bit for each queue.
         let mut told: u16 = 0;
         let TxRun { frames, ended } = engine.run(cx, |cx, out| {
@@ -79,12 +88,13 @@ impl Igb {
             }
             let bytes = out.collect(cx, &mut buffer[TAG_BYTES..])?;
             let request = offload::request(first, &contexts[queue]);
-            let mut sender = Sender { out, file, time, limit, link };
+            let mut sender = Sender { out, file, time, limit };
             Ok(sender.send(cx, (buffer, segment), bytes, request).unwrap_or(0))
         });
-        if link {
-            stats::add(&mut self.file, regs::HGPTC, frames);
-        }
+        // All that goes out is the host's (i210, 8.18.64 and 8.18.68).
+        let octets = self.file.pair(regs::GOTCL) - octets_before;
+        stats::add(&mut self.file, regs::HGPTC, frames);
+        stats::add_bytes(&mut self.file, regs::HGOTCL, octets as usize);
         for queue in (0..regs::QUEUES).filter(|queue| told >> queue & 1 != 0) {
             self.intr.report_sent(cx, queue);
         }

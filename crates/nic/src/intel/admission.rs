@@ -44,13 +44,17 @@ pub(crate) fn admit(
     fault: Option<RxFault>,
 ) -> Option<Admitted> {
     let (Some(&address), true) = (bytes.first_chunk(), bytes.len() >= HEADER_BYTES) else {
-        stats::add(file, regs::RUC, 1);
+        count_length(file, regs::RUC);
         return None;
     };
+    let to_mac = match filter::is_control(file, bytes) && fault.is_none() {
+        true => control(file, bytes)?,
+        false => false,
+    };
     let destination = filter::admits(file, limits.addresses, address)?;
+    let destination = if to_mac { Destination::Mac } else { destination };
     let tag = filter::tag(file, bytes);
     if tag.is_some_and(|tag| !filter::admits_tag(file, tag))
-        || filter::is_kept_by_mac(file, bytes)
         || !is_of_possible_length(file, limits, bytes.len())
     {
         return None;
@@ -60,6 +64,25 @@ pub(crate) fn admit(
         Some(fault) => errors(file, fault)?,
     };
     Some(Admitted { destination, errors, tag })
+}
+
+/// Counts a frame of flow control, of which the transmitter takes no notice here. Whether it is a PAUSE; `None` if the
+/// station does not see it: a PAUSE as RCTL.DPF says, what has another opcode as RCTL.PMCF says (8254x, 8.7.4 and
+/// 13.7.20; i210, 3.7.5.2).
+#[cold]
+fn control(file: &mut Registers, bytes: &[u8]) -> Option<bool> {
+    const PAUSE: [u8; 2] = [0, 1];
+    let rctl = file.get(regs::RCTL);
+    let body = bytes.get(HEADER_BYTES..).and_then(<[u8]>::first_chunk::<4>);
+    let (counter, seen, pause) = match body {
+        Some(&[a, b, time @ ..]) if [a, b] == PAUSE => {
+            let counter = if time == [0, 0] { regs::XONRXC } else { regs::XOFFRXC };
+            (counter, rctl & regs::RCTL_DISCARD_PAUSE == 0, true)
+        }
+        _ => (regs::FCRUC, rctl & regs::RCTL_PASS_CONTROL != 0, false),
+    };
+    stats::add(file, counter, 1);
+    seen.then_some(pause)
 }
 
 /// What is stored of a frame, piece by piece: without its tag if that is `stripped`, without its check sequence if the
@@ -85,8 +108,15 @@ fn is_of_possible_length(file: &mut Registers, limits: &Limits<'_>, bytes: usize
         _ if bytes + FCS_BYTES > limits.longest || bytes > limits.most => regs::ROC,
         _ => return true,
     };
-    stats::add(file, counter, 1);
+    count_length(file, counter);
     false
+}
+
+/// Counts a frame that is too short or too long, in RLEC as well (i210, 8.18.14; 8254x, 13.7.15).
+#[cold]
+fn count_length(file: &mut Registers, counter: u16) {
+    stats::add(file, counter, 1);
+    stats::add(file, regs::RLEC, 1);
 }
 
 /// The errors that a descriptor tells of a damaged frame; `None` if it is not let in.
@@ -103,6 +133,17 @@ fn errors(file: &mut Registers, fault: RxFault) -> Option<u32> {
     };
     stats::add(file, counter, 1);
     stores_bad(file).then_some(CRC)
+}
+
+/// Counts an error that a descriptor was made to tell; one of the wire was counted when its frame was let in. RXERRC is
+/// for frames in which the PHY has asserted RX_ER (82575, 14.9.4; 8254x, 13.7.4), and so for none of the wire here.
+#[cold]
+pub(crate) fn count_reported(file: &mut Registers, fault: Option<RxFault>) {
+    match fault {
+        Some(RxFault::Reported(RxError::Crc)) => stats::add(file, regs::CRCERRS, 1),
+        Some(RxFault::Reported(_)) => stats::add(file, regs::RXERRC, 1),
+        _ => {}
+    }
 }
 
 /// Whether the driver wants frames with errors.

@@ -10,6 +10,8 @@ pub(crate) enum Destination {
     Unicast,
     Multicast,
     Broadcast,
+    /// The MAC; the station sees it too.
+    Mac,
 }
 
 /// Registers with addresses of the station: where the first is, and where there are no more.
@@ -81,16 +83,22 @@ pub(crate) fn admits_tag(file: &Registers, tag: u16) -> bool {
     !filtered || canonical && has_bit(file, regs::VFTA, tag & 0xfff)
 }
 
-/// Whether a frame is one of flow control, which stays in the MAC unless the driver wants it (10.2.5.1, PMCF).
+/// Whether the MAC looks at a frame as one of flow control, for which the driver has it look (CTRL.RFCE): it has the
+/// type of FCT, and is to the address of FCA or to the station's first (8254x, 8.7.3; i210, 3.7.5.1). Otherwise it is a
+/// frame like others (82575, 9.3.4).
 #[inline]
-pub(crate) fn is_kept_by_mac(file: &Registers, frame: &[u8]) -> bool {
-    let Some(&[a, b]) = frame.get(ETHER_TYPE..ETHER_TYPE + 2).and_then(<[u8]>::first_chunk) else {
-        return false;
-    };
-    let control = file.get(regs::FCT) as u16;
-    control != 0
-        && u16::from_be_bytes([a, b]) == control
-        && file.get(regs::RCTL) & regs::RCTL_PASS_CONTROL == 0
+pub(crate) fn is_control(file: &Registers, frame: &[u8]) -> bool {
+    file.get(regs::CTRL) & regs::CTRL_RECEIVE_PAUSE != 0 && is_of_flow_control(file, frame)
+}
+
+fn is_of_flow_control(file: &Registers, frame: &[u8]) -> bool {
+    const ADDRESS: u64 = 0xffff_ffff_ffff;
+    let Some(&[a, b, c, d, e, f, .., high, low]) = frame.first_chunk::<14>() else { return false };
+    let kind = file.get(regs::FCT) as u16;
+    let destination = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
+    kind != 0
+        && u16::from_be_bytes([high, low]) == kind
+        && [regs::FCAL, regs::RAL].iter().any(|&at| file.pair(at) & ADDRESS == destination)
 }
 
 #[cfg(test)]

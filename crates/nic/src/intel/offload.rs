@@ -1,6 +1,7 @@
 //! What descriptors ask for before a frame goes out: VLAN tag, checksums, segmentation, a time stamp.
 
 use crate::checksum;
+use crate::segment::Headers;
 
 /// A checksum to be put in: over the bytes from `start` to `end`, at `field`; to the frame's end if `end` is 0. The
 /// field holds what the driver has summed up already.
@@ -48,9 +49,9 @@ pub(crate) enum Work {
         ip: Option<Sum>,
         start: usize,
     },
-    /// Cut into segments of `mss` bytes of payload; the header of TCP, or UDP, starts at `transport`.
+    /// Cut into segments of `mss` bytes of payload, with headers of TCP, or UDP, that are where the context says.
     Segment {
-        transport: usize,
+        headers: Headers,
         mss: usize,
         udp: bool,
     },
@@ -79,24 +80,37 @@ pub(crate) fn insert(frame: &mut [u8], ip: Option<Sum>, transport: Option<Sum>, 
     }
 }
 
+/// Where the checksum of an SCTP packet is, and how long its header is (RFC 9260, 3.1).
+const SCTP_CHECKSUM: usize = 8;
+const SCTP_HEADER: usize = 12;
+
 /// Puts the checksum of an SCTP packet that starts here into its header, and that of the IP header.
 pub(crate) fn insert_crc32c(frame: &mut [u8], ip: Option<Sum>, start: usize) {
-    const FIELD: usize = 8;
     insert(frame, ip, None, false);
-    let Some(packet) = frame.get_mut(start..).filter(|packet| packet.len() >= FIELD + 4) else {
-        return;
-    };
-    packet[FIELD..FIELD + 4].fill(0);
-    let sum = crc32c(packet);
-    packet[FIELD..FIELD + 4].copy_from_slice(&sum.to_le_bytes());
+    let Some(packet) = frame.get_mut(start..) else { return };
+    if let Some(sum) = sctp_checksum(packet) {
+        packet[SCTP_CHECKSUM..SCTP_HEADER].copy_from_slice(&sum);
+    }
+}
+
+/// Whether an SCTP packet has a header, and its checksum is right.
+#[cold]
+pub(crate) fn is_crc32c_right(packet: &[u8]) -> bool {
+    sctp_checksum(packet).is_some_and(|sum| packet[SCTP_CHECKSUM..SCTP_HEADER] == sum)
+}
+
+/// The checksum of an SCTP packet, as it stands there; `None` without a header.
+fn sctp_checksum(packet: &[u8]) -> Option<[u8; 4]> {
+    let (before, after) = (packet.get(..SCTP_CHECKSUM)?, packet.get(SCTP_HEADER..)?);
+    Some(crc32c(before.iter().chain(&[0; 4]).chain(after)).to_le_bytes())
 }
 
 /// CRC-32C (RFC 9260, appendix A).
-fn crc32c(bytes: &[u8]) -> u32 {
+fn crc32c<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u32 {
     const POLYNOMIAL: u32 = 0x82f6_3b78;
     let step = |crc: u32| crc >> 1 ^ if crc & 1 != 0 { POLYNOMIAL } else { 0 };
     let all = bytes
-        .iter()
+        .into_iter()
         .fold(u32::MAX, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)));
     !all
 }
@@ -115,5 +129,7 @@ mod tests {
         assert_eq!(frame[42..46], crc32c(&packet).to_le_bytes());
         insert_crc32c(&mut frame, None, 50);
         assert_eq!(frame[50..], [7; 10], "too short");
+        assert!(is_crc32c_right(&frame[34..]) && !is_crc32c_right(&frame[35..]));
+        assert!(!is_crc32c_right(&frame[50..]), "too short");
     }
 }

@@ -64,6 +64,10 @@ pub(crate) const CRCERRS: u16 = 0x4000;
 pub(crate) const ALGNERRC: u16 = 0x4004;
 pub(crate) const RXERRC: u16 = 0x400c;
 pub(crate) const MPC: u16 = 0x4010;
+pub(crate) const RLEC: u16 = 0x4040;
+pub(crate) const XONRXC: u16 = 0x4048;
+pub(crate) const XOFFRXC: u16 = 0x4050;
+pub(crate) const FCRUC: u16 = 0x4058;
 pub(crate) const PRC64: u16 = 0x405c;
 pub(crate) const GPRC: u16 = 0x4074;
 pub(crate) const BPRC: u16 = 0x4078;
@@ -115,6 +119,7 @@ pub(crate) const CTRL_MASTER_DISABLE: u32 = 1 << 2;
 pub(crate) const CTRL_SET_LINK_UP: u32 = 1 << 6;
 pub(crate) const CTRL_SPEED_1000: u32 = 1 << 9;
 pub(crate) const CTRL_RESET: u32 = 1 << 26;
+pub(crate) const CTRL_RECEIVE_PAUSE: u32 = 1 << 27;
 pub(crate) const CTRL_VLAN: u32 = 1 << 30;
 pub(crate) const CTRL_PHY_RESET: u32 = 1 << 31;
 pub(crate) const CTRL_INITIAL: u32 = CTRL_FULL_DUPLEX | CTRL_SET_LINK_UP | CTRL_SPEED_1000;
@@ -150,6 +155,7 @@ pub(crate) const RCTL_SIZE_SHIFT: u32 = 16;
 pub(crate) const RCTL_VLAN_FILTER: u32 = 1 << 18;
 pub(crate) const RCTL_CFI_ENABLE: u32 = 1 << 19;
 pub(crate) const RCTL_CFI: u32 = 1 << 20;
+pub(crate) const RCTL_DISCARD_PAUSE: u32 = 1 << 22;
 pub(crate) const RCTL_PASS_CONTROL: u32 = 1 << 23;
 pub(crate) const RCTL_SIZE_EXTENSION: u32 = 1 << 25;
 pub(crate) const RCTL_STRIP_CRC: u32 = 1 << 26;
@@ -158,6 +164,8 @@ pub(crate) const RCTL_STRIP_CRC: u32 = 1 << 26;
 pub(crate) const RXCSUM_START: u32 = 0xff;
 pub(crate) const RXCSUM_IP: u32 = 1 << 8;
 pub(crate) const RXCSUM_TRANSPORT: u32 = 1 << 9;
+/// Of the 82576 alone: CRC32c of SCTP.
+pub(crate) const RXCSUM_SCTP: u32 = 1 << 11;
 pub(crate) const RXCSUM_NO_PACKET_SUM: u32 = 1 << 13;
 
 // TCTL.
@@ -220,12 +228,12 @@ const COUNTERS: [(&str, u16); COUNTER_COUNT] = [
     ("TNCRS", 0x4034),
     ("SEC", 0x4038),
     ("CEXTERR", 0x403c),
-    ("RLEC", 0x4040),
-    ("XONRXC", 0x4048),
+    ("RLEC", RLEC),
+    ("XONRXC", XONRXC),
     ("XONTXC", 0x404c),
-    ("XOFFRXC", 0x4050),
+    ("XOFFRXC", XOFFRXC),
     ("XOFFTXC", 0x4054),
-    ("FCRUC", 0x4058),
+    ("FCRUC", FCRUC),
     ("PRC64", PRC64),
     ("PRC127", 0x4060),
     ("PRC255", 0x4064),

@@ -16,7 +16,6 @@ pub(crate) struct Sender<'a, 'b, W: TxWords> {
     pub(crate) time: &'a SystemTime,
     /// The longest frame.
     pub(crate) limit: usize,
-    pub(crate) link: bool,
 }
 
 impl<W: TxWords> Sender<'_, '_, W> {
@@ -43,12 +42,8 @@ impl<W: TxWords> Sender<'_, '_, W> {
             end = shortest;
         }
         let frame = &buffer[start..end];
-        if self.link {
-            stats::sent(self.file, frame);
-            self.out.send(cx, frame);
-        } else {
-            self.out.complete(frame.len());
-        }
+        stats::sent(self.file, frame);
+        self.out.send(cx, frame);
     }
 
     /// Sends the `bytes` bytes in the buffer as the driver wants it. The number of frames that went out,
@@ -66,10 +61,10 @@ impl<W: TxWords> Sender<'_, '_, W> {
         let frame = &mut buffer[TAG_BYTES..TAG_BYTES + bytes];
         let sent = match work {
             Work::Impossible => return None,
-            Work::Segment { transport, mss, udp } => {
+            Work::Segment { headers, mss, udp } => {
                 let segmenter = match udp {
-                    true => Segmenter::udp(frame, transport, mss),
-                    false => Segmenter::new(frame, transport, mss),
+                    true => Segmenter::udp(frame, headers, mss),
+                    false => Segmenter::new(frame, headers, mss),
                 };
                 self.send_segments(cx, frame, (segmenter, tag), segment)?
             }

@@ -32,14 +32,18 @@ fn class(classes: u16, bytes: usize) -> u16 {
     classes + 4 * class
 }
 
-/// A frame of this length without check sequence was received, and is good.
+/// A frame of this length without check sequence was received, and is good. A PAUSE is counted by itself (i210,
+/// 8.18.23: without received flow control packets).
 pub(crate) fn received(file: &mut Registers, bytes: usize, destination: Destination) {
+    if destination == Destination::Mac {
+        return;
+    }
     let bytes = bytes + FCS_BYTES;
     add(file, class(regs::PRC64, bytes), 1);
     add(file, regs::GPRC, 1);
     add_bytes(file, regs::GORCL, bytes);
     match destination {
-        Destination::Unicast => {}
+        Destination::Unicast | Destination::Mac => {}
         Destination::Multicast => add(file, regs::MPRC, 1),
         Destination::Broadcast => add(file, regs::BPRC, 1),
     }

@@ -91,6 +91,7 @@ pub struct TxEngine<F: TxFormat> {
     limits: TxLimits,
     enabled: bool,
     halted: bool,
+    link: bool,
     /// What takes time, if anything does.
     engine: Option<Engine>,
     /// Bytes on the card of a frame that is not complete.
@@ -115,6 +116,7 @@ impl<F: TxFormat> TxEngine<F> {
             limits,
             enabled: false,
             halted: false,
+            link: true,
             engine,
             held: 0,
             state: State::Idle,
@@ -243,6 +245,16 @@ impl<F: TxFormat> TxEngine<F> {
         cx.note((kind, Place::TxQueue(number)), source, || what.to_owned());
     }
 
+    /// The link has come or gone, of a card that transfers nothing while there is none: what there is waits, and a
+    /// transfer that is under way begins anew. Whether [`run`](Self::run) is to be called at once.
+    pub fn set_link(&mut self, cx: &mut NicContext<'_>, link: bool) -> bool {
+        self.link = link;
+        if !link {
+            self.stop();
+        }
+        self.start(cx)
+    }
+
     /// A doorbell: there may be something on this queue. Whether [`run`](Self::run) is to be called at
     /// once.
     pub fn doorbell(&mut self, cx: &mut NicContext<'_>, queue: u16) -> bool {
@@ -253,7 +265,7 @@ impl<F: TxFormat> TxEngine<F> {
     /// Begins with what there is, if the engine stands still. Whether [`run`](Self::run) is to be called
     /// at once.
     pub fn start(&mut self, cx: &mut NicContext<'_>) -> bool {
-        if !self.is_open() {
+        if !self.is_open() || !self.link {
             return false;
         }
         let immediate = self.engine.is_none();

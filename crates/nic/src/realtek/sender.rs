@@ -1,9 +1,9 @@
 //! A frame that has been transferred leaves the chip as its descriptor wants it: with a tag, with checksums, or cut
 //! into segments.
 
-use crate::checksum::VLAN_TYPE;
+use crate::checksum::{VLAN_TYPE, type_behind_tags};
 use crate::queue::{Outgoing, TxFormat};
-use crate::segment::{Segmenter, fill_checksums};
+use crate::segment::{Headers, Segmenter, fill_checksums};
 use crate::{MIN_FRAME_BYTES, NicContext};
 
 /// Room in front of a frame for the tag that the chip puts in.
@@ -18,6 +18,13 @@ pub(crate) enum Work {
     Checksum { transport: usize, ipv4: bool, protocol: Option<u8> },
     /// Cut into segments of `mss` bytes of payload; the TCP header starts at `transport`.
     Segment { transport: usize, mss: usize },
+}
+
+/// What cuts a packet whose TCP header starts at `transport`. The chip sums up all of it by itself: of IPv4 the field
+/// holds the sum for the whole packet (Linux 6.1, rtl8169_tso_csum_v2).
+pub(crate) fn segmenter(frame: &[u8], transport: usize, mss: usize) -> Option<Segmenter> {
+    let headers = Headers::find(frame, type_behind_tags(frame)?, transport)?;
+    Some(Segmenter::new(frame, headers, mss)?.with_sums_of_its_own(frame))
 }
 
 /// What leaves the chip for the descriptors that the engine has transferred.
@@ -80,7 +87,7 @@ impl<F: TxFormat> Sender<'_, '_, F> {
         (transport, mss): (usize, usize),
         segment: &mut Vec<u8>,
     ) -> Option<usize> {
-        let segmenter = Segmenter::new(frame, transport, mss)?;
+        let segmenter = segmenter(frame, transport, mss)?;
         let count = segmenter.count(frame);
         for index in 0..count {
             segmenter.segment(frame, index, TAG_BYTES, segment);

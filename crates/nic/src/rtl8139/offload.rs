@@ -34,7 +34,7 @@ pub(super) fn work(opts1: u32, frame: &[u8]) -> Work {
     if opts1 & (LARGE_SEND | CHECKSUMS) == 0 {
         return Work::Nothing;
     }
-    let Some(ip) = Network::find(frame) else { return Work::Nothing };
+    let Some(ip) = Network::find_behind_tags(frame) else { return Work::Nothing };
     if opts1 & LARGE_SEND != 0 {
         let mss = (opts1 >> MSS_SHIFT & MSS_MAX) as usize;
         return Work::Segment { transport: ip.payload, mss };

@@ -126,8 +126,9 @@ mod tests {
 
     use super::*;
     use crate::checksum;
+    use crate::realtek::sender::segmenter;
+    use crate::segment::fill_checksums;
     use crate::segment::testing::{checked, tcp};
-    use crate::segment::{Segmenter, fill_checksums};
 
     proptest! {
         #[test]
@@ -159,7 +160,7 @@ mod tests {
                     fill_checksums(&mut frame, transport, ipv4, protocol);
                 }
                 Work::Segment { transport, mss } => {
-                    if let Some(segmenter) = Segmenter::new(&frame, transport, mss) {
+                    if let Some(segmenter) = segmenter(&frame, transport, mss) {
                         let mut segment = Vec::new();
                         for index in 0..segmenter.count(&frame) {
                             segmenter.segment(&frame, index, 4, &mut segment);

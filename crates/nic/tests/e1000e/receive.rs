@@ -66,7 +66,8 @@ fn checksums_are_looked_at() {
         lab.receive(&frame);
     }
     let seen: Vec<_> = lab.rx().into_iter().map(|frame| frame.status).collect();
-    let (ip, tcp, udp, ignore) = (0x40, 0x20, 0x10, 0x04);
+    // UDPCS comes with TCPCS, which is of either transport (i210, table 7-6).
+    let (ip, tcp, udp, ignore) = (0x40, 0x20, 0x30, 0x04);
     let expected =
         [DD_EOP | ip | udp, DD_EOP | ip | tcp, DD_EOP | ip | udp | 0x2000_0000, DD_EOP | ignore];
     assert_eq!(seen, expected);
@@ -126,6 +127,8 @@ fn what_is_too_long_or_damaged_is_counted_and_not_received() {
     assert_eq!(lab.r32(0x40ac), 1, "ROC");
     assert_eq!(lab.receive(&frame_to(STATION, 46)[..59]), RxOutcome::Filtered);
     assert_eq!(lab.r32(0x40a4), 1, "RUC");
+    assert_eq!(lab.receive(&frame_to(STATION, 46)[..13]), RxOutcome::Filtered, "not even a header");
+    assert_eq!((lab.r32(0x40a4), lab.r32(0x4040)), (1, 3), "RUC, and RLEC of all three");
     let frame = frame_to(STATION, 46);
     assert_eq!(lab.receive_faulty(&frame, RxFault::Crc), RxOutcome::Filtered);
     assert_eq!(lab.r32(0x4000), 1, "CRCERRS");
@@ -136,6 +139,28 @@ fn what_is_too_long_or_damaged_is_counted_and_not_received() {
     lab.w32(0x100, rctl | 4);
     assert_eq!(lab.receive_faulty(&frame, RxFault::Crc), RxOutcome::OnRing);
     assert_eq!(lab.rx()[0].status & 0x0100_0000, 0x0100_0000, "CE");
+}
+
+#[test]
+fn a_damaged_frame_is_counted_once_whether_it_is_stored_or_not() {
+    let mut lab = Lab::open(Mode::Msix);
+    let frame = frame_to(STATION, 46);
+    let (reported, too_long) =
+        (RxFault::Reported(RxError::Crc), RxFault::Reported(RxError::TooLong));
+    for store in [4, 0] {
+        let rctl = lab.r32(0x100);
+        lab.w32(0x100, rctl & !4 | store);
+        for (fault, counts) in [
+            (RxFault::Crc, [1, 0, 0]),
+            (RxFault::Alignment, [0, 1, 0]),
+            (reported, [1, 0, 0]),
+            (too_long, [0, 0, 1]),
+        ] {
+            lab.receive_faulty(&frame, fault);
+            let counted = [0x4000, 0x4004, 0x400c].map(|at| lab.r32(at));
+            assert_eq!(counted, counts, "CRCERRS, ALGNERRC, RXERRC of {fault:?}");
+        }
+    }
 }
 
 #[test]
@@ -189,6 +214,30 @@ fn flows_are_spread_over_both_queues_by_their_hash() {
 }
 
 #[test]
+fn tcp_over_ipv6_is_hashed_by_either_bit() {
+    let mut lab = Lab::open(Mode::Msix);
+    (0..10).for_each(|word| lab.w32(0x5c80 + 4 * word, 0x9e37_79b9_u32.rotate_left(word as u32)));
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2([2; 6], STATION)
+        .ipv6([0xfd; 16], [0xfe; 16], 64)
+        .tcp(2_794, 1_766, 1, 100)
+        .write(&mut frame, &[])
+        .unwrap();
+    // E1000_MRQC_RSS_FIELD_IPV6_TCP_EX, which is the chip's, E1000_MRQC_RSS_FIELD_IPV6_TCP, and what e1000e sets.
+    let hashes = [0x0004_0001, 0x0020_0001, 0x0037_0001].map(|mrqc| {
+        lab.w32(0x5818, mrqc);
+        lab.receive(&frame);
+        lab.rx()[0].words
+    });
+    assert_eq!(hashes[0][0], 3, "TCP over IPv6");
+    assert_ne!(hashes[0][1], 0);
+    assert_eq!(hashes, [hashes[0]; 3]);
+    lab.w32(0x5818, 0x0010_0001);
+    lab.receive(&frame);
+    assert_eq!(lab.rx()[0].words[0], 5, "IPv6");
+}
+
+#[test]
 fn legacy_descriptors_have_their_own_places() {
     let mut lab = Lab::open(Mode::Msix);
     lab.w32(0x5008, 0);
@@ -201,6 +250,52 @@ fn legacy_descriptors_have_their_own_places() {
     let [length, last] = [8, 12].map(|at| lab.word(RX_RING + at));
     assert_eq!(length & 0xffff, 72);
     assert_ne!(length >> 16, 0, "the packet's checksum");
-    assert_eq!(last, 0x2007_005b, "tag, no errors, DD, EOP, VP, UDPCS, IPCS");
+    assert_eq!(last, 0x2007_007b, "tag, no errors, DD, EOP, VP, UDPCS, TCPCS, IPCS");
     assert_eq!(lab.read(0x2810, Width::B4), 1);
+}
+
+/// A frame of flow control, by its opcode and what follows.
+fn control(destination: [u8; 6], opcode: u8, time: u8) -> Vec<u8> {
+    let mut frame = frame_to(destination, 46);
+    frame[12..18].copy_from_slice(&[0x88, 0x08, 0, opcode, 0, time]);
+    frame
+}
+
+#[test]
+fn frames_of_flow_control_are_the_macs_if_it_looks_at_them() {
+    const GROUP: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 1];
+    let counts = |lab: &mut Lab| [0x4048, 0x4050, 0x4058, 0x4074].map(|at| lab.r32(at));
+    let mut lab = Lab::open(Mode::Msix);
+    // e1000e_setup_link_generic, and a multicast filter that lets all in.
+    for (at, value) in [(0x28, 0x00c2_8001), (0x2c, 0x0100), (0x30, 0x8808)] {
+        lab.w32(at, value);
+    }
+    let (ctrl, rctl) = (lab.r32(0), lab.r32(0x100) | 0x10);
+    lab.w32(0x100, rctl);
+    // 82575, 9.3.4: with RFCE clear they are "parsed as regular packets".
+    for destination in [STATION, GROUP] {
+        assert_eq!(lab.receive(&control(destination, 1, 9)), RxOutcome::OnRing);
+    }
+    assert_eq!(counts(&mut lab), [0, 0, 0, 2], "XONRXC, XOFFRXC, FCRUC, GPRC");
+    lab.w32(0, ctrl | 1 << 27);
+    for (bits, pause, other) in [
+        (0, RxOutcome::OnRing, RxOutcome::Filtered),
+        (1 << 22, RxOutcome::Filtered, RxOutcome::Filtered),
+        (3 << 22, RxOutcome::Filtered, RxOutcome::OnRing),
+    ] {
+        lab.w32(0x100, rctl | bits);
+        for destination in [STATION, GROUP] {
+            assert_eq!(lab.receive(&control(destination, 1, 9)), pause, "DPF");
+            assert_eq!(lab.receive(&control(destination, 1, 0)), pause);
+            assert_eq!(lab.receive(&control(destination, 2, 0)), other, "PMCF");
+        }
+        let good = if other == RxOutcome::OnRing { 2 } else { 0 };
+        assert_eq!(counts(&mut lab), [2, 2, 2, good], "{bits:#x}");
+    }
+    // For the station only if its filter lets them in, and the MAC counts them all the same.
+    lab.w32(0x100, rctl & !0x10);
+    assert_eq!(lab.receive(&control(GROUP, 1, 9)), RxOutcome::Filtered);
+    assert_eq!(counts(&mut lab), [0, 1, 0, 0]);
+    assert_eq!(lab.receive(&control([0xff; 6], 1, 9)), RxOutcome::OnRing, "to another address");
+    assert_eq!(counts(&mut lab), [0, 0, 0, 1]);
 }

@@ -1,3 +1,4 @@
+use etherparse::{IpNumber, PacketBuilder};
 use warikomi_nic::{RxError, RxFault, RxOutcome};
 
 use super::driver::{Lab, Mode, RING, STATION, frame_to, tcp, udp};
@@ -56,12 +57,54 @@ fn checksums_are_looked_at_and_kinds_of_packets_told() {
     }
     let taken = lab.rx(0);
     let seen: Vec<_> = taken.iter().map(|frame| frame.status).collect();
-    let (ip, tcp, udp, ignore) = (0x40, 0x20, 0x10, 0x04);
+    // UDPCS comes with L4I, which is of every transport (i210, table 7-6).
+    let (ip, tcp, udp, ignore) = (0x40, 0x20, 0x30, 0x04);
     let expected =
         [DD_EOP | ip | udp, DD_EOP | ip | tcp, DD_EOP | ip | udp | 0x2000_0000, DD_EOP | ignore];
     assert_eq!(seen, expected);
     let kinds: Vec<_> = taken.iter().map(|frame| frame.words[0]).collect();
     assert_eq!(kinds, [0x217, 0x111, 0x217, 0]);
+}
+
+/// A packet of SCTP to the station: the checksum of its header is that of RFC 3309's algorithm, computed bit by bit.
+fn sctp(v6: bool) -> Vec<u8> {
+    let mut packet = vec![0x30, 0x39, 0x13, 0x89, 1, 2, 3, 4, 0, 0, 0, 0];
+    packet.extend([0, 3, 0, 21, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0]);
+    let mut crc = u32::MAX;
+    for bit in packet.iter().flat_map(|byte| (0..8).map(move |bit| u32::from(byte >> bit & 1))) {
+        crc = crc >> 1 ^ if (crc ^ bit) & 1 != 0 { 0x82f6_3b78 } else { 0 };
+    }
+    packet[8..12].copy_from_slice(&(!crc).to_le_bytes());
+    let mut frame = Vec::new();
+    let ethernet = PacketBuilder::ethernet2([2; 6], STATION);
+    let ip = if v6 {
+        ethernet.ipv6([0xfd; 16], [0xfe; 16], 64)
+    } else {
+        ethernet.ipv4([10, 9, 0, 1], [10, 9, 0, 2], 64)
+    };
+    ip.write(&mut frame, IpNumber(132), &packet).unwrap();
+    frame
+}
+
+#[test]
+fn the_checksum_of_sctp_is_looked_at_if_the_driver_wants_that() {
+    // igb_setup_mrqc sets E1000_RXCSUM_CRCOFL.
+    let mut lab = Lab::open(Mode::Msix);
+    for (v6, ip, kind) in [(false, 0x40, 0x410), (true, 0, 0x440)] {
+        let mut frame = sctp(v6);
+        for wrong in [0, 0x2000_0000] {
+            assert_eq!(lab.receive(&frame), RxOutcome::OnRing);
+            let got = &lab.rx(0)[0];
+            assert_eq!((got.status, got.words[0] & 0xfff0), (DD_EOP | ip | 0x20 | wrong, kind));
+            *frame.last_mut().unwrap() ^= 1;
+        }
+    }
+    let rxcsum = lab.r32(0x5000);
+    assert_eq!(rxcsum & 0x800, 0x800);
+    lab.w32(0x5000, rxcsum & !0x800);
+    lab.receive(&sctp(true));
+    let got = &lab.rx(0)[0];
+    assert_eq!((got.status, got.words[0] & 0xfff0), (DD_EOP | 0x04, 0x440), "not looked at");
 }
 
 #[test]
@@ -79,7 +122,21 @@ fn a_frame_that_is_longer_than_a_buffer_goes_into_several() {
     lab.w32(0x5004, 1_522);
     assert_eq!(lab.receive(&frame_to(STATION, 1_504)), RxOutcome::OnRing);
     assert_eq!(lab.receive(&frame_to(STATION, 1_505)), RxOutcome::Filtered);
-    assert_eq!(lab.r32(0x40ac), 1, "ROC");
+    assert_eq!(lab.receive(&frame_to(STATION, 46)[..59]), RxOutcome::Filtered);
+    assert_eq!([0x40ac, 0x40a4, 0x4040].map(|at| lab.r32(at)), [1, 1, 2], "ROC, RUC, RLEC");
+}
+
+#[test]
+fn what_a_queue_drops_the_mac_has_received() {
+    // i210, figure 7-24: RQDPC is behind GPRC, and RPTHC behind RQDPC; 8.18.66: HGORC includes what is dropped.
+    let mut lab = Lab::open_queues(Mode::Msix, 2);
+    for _ in 0..RING + 1 {
+        lab.receive(&frame_to([0xff; 6], 46));
+    }
+    let counted = [0xc030, 0x4010, 0x4074, 0x4078, 0x405c, 0x4104].map(|at| lab.r32(at));
+    let all = RING + 1;
+    assert_eq!(counted, [2, 0, all, all, all, all - 2], "RQDPC, MPC, GPRC, BPRC, PRC64, RPTHC");
+    assert_eq!([0x4088, 0x4128].map(|at| lab.r32(at)), [64 * all; 2], "GORC and HGORC");
 }
 
 #[test]
@@ -150,6 +207,28 @@ fn damaged_frames_are_counted_and_come_in_if_they_are_wanted() {
 }
 
 #[test]
+fn a_damaged_frame_is_counted_once_whether_it_is_stored_or_not() {
+    let mut lab = Lab::open(Mode::Msix);
+    let frame = frame_to(STATION, 46);
+    let (reported, too_long) =
+        (RxFault::Reported(RxError::Crc), RxFault::Reported(RxError::TooLong));
+    for store in [4, 0] {
+        let rctl = lab.r32(0x100);
+        lab.w32(0x100, rctl & !4 | store);
+        for (fault, counts) in [
+            (RxFault::Crc, [1, 0, 0]),
+            (RxFault::Alignment, [0, 1, 0]),
+            (reported, [1, 0, 0]),
+            (too_long, [0, 0, 1]),
+        ] {
+            lab.receive_faulty(&frame, fault);
+            let counted = [0x4000, 0x4004, 0x400c].map(|at| lab.r32(at));
+            assert_eq!(counted, counts, "CRCERRS, ALGNERRC, RXERRC of {fault:?}");
+        }
+    }
+}
+
+#[test]
 fn a_failed_transfer_halts_reception_until_a_reset() {
     let mut lab = Lab::open(Mode::Msix);
     let at = lab.rx_descriptor(0, 0);
@@ -158,4 +237,50 @@ fn a_failed_transfer_halts_reception_until_a_reset() {
     assert_eq!(lab.receive(&frame_to(STATION, 46)), RxOutcome::DmaError);
     lab.reset_hw();
     assert_eq!(lab.receive(&frame_to(STATION, 46)), RxOutcome::NotReceiving);
+}
+
+/// A frame of flow control, by its opcode and what follows.
+fn control(destination: [u8; 6], opcode: u8, time: u8) -> Vec<u8> {
+    let mut frame = frame_to(destination, 46);
+    frame[12..18].copy_from_slice(&[0x88, 0x08, 0, opcode, 0, time]);
+    frame
+}
+
+#[test]
+fn frames_of_flow_control_are_the_macs_if_it_looks_at_them() {
+    const GROUP: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 1];
+    let counts = |lab: &mut Lab| [0x4048, 0x4050, 0x4058, 0x4074].map(|at| lab.r32(at));
+    let mut lab = Lab::open(Mode::Msix);
+    // igb_setup_link, and a multicast filter that lets all in.
+    for (at, value) in [(0x28, 0x00c2_8001), (0x2c, 0x0100), (0x30, 0x8808)] {
+        lab.w32(at, value);
+    }
+    let (ctrl, rctl) = (lab.r32(0), lab.r32(0x100) | 0x10);
+    lab.w32(0x100, rctl);
+    // 82575, 9.3.4: with RFCE clear they are "parsed as regular packets".
+    for destination in [STATION, GROUP] {
+        assert_eq!(lab.receive(&control(destination, 1, 9)), RxOutcome::OnRing);
+    }
+    assert_eq!(counts(&mut lab), [0, 0, 0, 2], "XONRXC, XOFFRXC, FCRUC, GPRC");
+    lab.w32(0, ctrl | 1 << 27);
+    for (bits, pause, other) in [
+        (0, RxOutcome::OnRing, RxOutcome::Filtered),
+        (1 << 22, RxOutcome::Filtered, RxOutcome::Filtered),
+        (3 << 22, RxOutcome::Filtered, RxOutcome::OnRing),
+    ] {
+        lab.w32(0x100, rctl | bits);
+        for destination in [STATION, GROUP] {
+            assert_eq!(lab.receive(&control(destination, 1, 9)), pause, "DPF");
+            assert_eq!(lab.receive(&control(destination, 1, 0)), pause);
+            assert_eq!(lab.receive(&control(destination, 2, 0)), other, "PMCF");
+        }
+        let good = if other == RxOutcome::OnRing { 2 } else { 0 };
+        assert_eq!(counts(&mut lab), [2, 2, 2, good], "{bits:#x}");
+    }
+    // For the station only if its filter lets them in, and the MAC counts them all the same.
+    lab.w32(0x100, rctl & !0x10);
+    assert_eq!(lab.receive(&control(GROUP, 1, 9)), RxOutcome::Filtered);
+    assert_eq!(counts(&mut lab), [0, 1, 0, 0]);
+    assert_eq!(lab.receive(&control([0xff; 6], 1, 9)), RxOutcome::OnRing, "to another address");
+    assert_eq!(counts(&mut lab), [0, 0, 0, 1]);
 }

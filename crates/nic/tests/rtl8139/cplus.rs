@@ -99,6 +99,26 @@ fn checksums_tags_and_segments_are_made() {
 }
 
 #[test]
+fn a_service_tag_that_the_driver_has_put_in_changes_nothing() {
+    // 8139cp of an interface of 802.1ad, whose tag it has no place for in a descriptor.
+    let mut cp = Cp::open();
+    for (payload, opts1, frames) in [(100, 1 << 18 | 1 << 16, 1), (3_000, 1 << 27 | 1_000 << 16, 3)]
+    {
+        let mut frame = tcp(payload);
+        frame[24..26].fill(0);
+        frame[50..52].fill(0);
+        frame.splice(12..12, [0x88, 0xa8, 0x00, 0x05]);
+        cp.xmit(&[&frame], [opts1, 0]);
+        let sent = cp.sent();
+        assert_eq!(sent.len(), frames);
+        for mut frame in sent {
+            assert_eq!(frame.drain(12..16).collect::<Vec<_>>(), [0x88, 0xa8, 0x00, 0x05]);
+            assert!(checksums_good(&frame));
+        }
+    }
+}
+
+#[test]
 fn without_a_link_the_descriptor_says_so() {
     let mut cp = Cp::open();
     cp.plug(Link::Down);

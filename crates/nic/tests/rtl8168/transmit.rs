@@ -116,6 +116,29 @@ fn checksums_are_filled_in() {
     assert_eq!(assert_checksums(&sent[0]), [9; 333]);
 }
 
+/// A frame without its tag, which is that of a service.
+fn behind_service_tag(mut frame: Vec<u8>) -> Vec<u8> {
+    assert_eq!(frame.drain(12..16).collect::<Vec<_>>(), [0x88, 0xa8, 0x00, 0x05]);
+    frame
+}
+
+#[test]
+fn a_service_tag_that_the_driver_has_put_in_changes_nothing() {
+    // r8169 of an interface of 802.1ad, whose tag it has no place for in a descriptor.
+    let mut lab = Lab::open();
+    for (payload, opts, frames) in
+        [(333, [0, 1 << 29 | 1 << 30 | 38 << 18], 1), (3_000, [1 << 26 | 38 << 18, 1_448 << 18], 3)]
+    {
+        let mut frame = tcp(&vec![9; payload]);
+        frame.splice(12..12, [0x88, 0xa8, 0x00, 0x05]);
+        lab.xmit(&[&frame], opts);
+        let sent: Vec<_> = lab.sent().into_iter().map(behind_service_tag).collect();
+        let whole: Vec<u8> = sent.iter().flat_map(|frame| assert_checksums(frame)).collect();
+        assert_eq!((sent.len(), whole), (frames, vec![9; payload]));
+    }
+    assert_eq!(lab.r16(0x3e) & 8, 0, "TxErr");
+}
+
 #[test]
 fn large_sends_are_segmented() {
     let mut lab = Lab::open();

@@ -263,6 +263,28 @@ fn off_nothing_is_sent_and_on_again_what_waits_goes_out() {
 }
 
 #[test]
+fn what_waits_for_a_link_goes_out_with_it_whatever_was_under_way() {
+    for paced in [true, false] {
+        let mut card = Card::<true>::simple(slow().filter(|_| paced));
+        card.queue_frame(0, 60, 1);
+        if paced {
+            // Away in the midst of a transfer, which begins anew.
+            card.doorbell(0);
+            card.timer();
+        }
+        assert!(!card.bench.with(|cx| card.engine.set_link(cx, false)));
+        assert!(card.doorbell(0).is_none());
+        card.run_all();
+        assert_eq!((card.owned(0), card.bench.sent().len()), (1, 0));
+        if card.bench.with(|cx| card.engine.set_link(cx, true)) {
+            card.run_engine();
+        }
+        card.run_all();
+        assert_eq!((card.owned(0), card.bench.sent_frames()), (0, vec![vec![1; 60]]));
+    }
+}
+
+#[test]
 fn a_transfer_that_fails_is_told_and_stops_the_engine() {
     let mut card = Card::<true>::simple(None);
     card.queue_frame(0, 60, 1);
