@@ -103,8 +103,10 @@ struct Bond {
 const SENT: u64 = 1_000;
 const BEFORE: usize = 100;
 const RUN: u32 = 7;
-/// The most that are lost between the pull and the failover: the bond looks every 10 ms, and a machine may pause.
-const MOST_LOST: u64 = 100;
+/// The most that are lost between the pull of a driver's cable and the failover: the bond looks every 10 ms, and a machine
+/// may pause. e1000e resets its card when it finds the link gone and packets queued (`e1000_watchdog_task`), sleeps for some
+/// 90 ms meanwhile, and the bond waits for it, because both need RTNL.
+const MOST_LOST: [u64; 2] = [100, 400];
 
 impl Bond {
     fn start() -> Option<Bond> {
@@ -223,7 +225,8 @@ fn a_bond_fails_over_to_the_other_driver_and_back_and_loses_what_was_sent_meanwh
         assert!(new.iter().copied().eq(from..SENT), "{new:?}");
         let lost = from.checked_sub(until).expect("none has left twice");
         // What was lost was sent between the pull and the bond's next look at carriers.
-        assert!(lost <= MOST_LOST, "packets {until}..{from} were lost");
+        let driver = DRIVERS[active];
+        assert!(lost <= MOST_LOST[active], "{driver}: packets {until}..{from} were lost");
         assert_eq!(bond.failures(active), failures + 1, "the bond has counted it");
         bond.set_cable(active, Link::Up { mbps: 1_000 });
         bond.wait_for_carriers();

@@ -45,7 +45,8 @@ impl E1000e {
     }
 
     /// The link has come or gone. Without one there is no DMA: what is queued waits for it, or for a reset (Linux
-    /// e1000_watchdog_task, "If the link is lost the controller stops DMA"; i210, 8.18.11: a frame is deferred if the link is not up).
+    /// e1000_watchdog_task, "If the link is lost the controller stops DMA"; i210, 8.18.11: a frame is deferred if the
+    /// link is not up).
     pub(super) fn transmit_by_link(&mut self, cx: &mut NicContext<'_>) {
         if self.tx.engine.set_link(cx, self.link) {
             self.run_transmit(cx);

@@ -143,7 +143,7 @@ impl Igb {
         self.phy.mode().is_some() && self.file.get(regs::CTRL) & regs::CTRL_SET_LINK_UP != 0
     }
 
-    /// The link is as it is, after a reset: nobody is told.
+    /// The link is as it is after a reset, and no interrupt tells of it.
     fn take_link(&mut self, cx: &mut NicContext<'_>) {
         self.link = self.has_link();
         self.tx.engine.set_link(cx, self.link);

@@ -49,7 +49,8 @@ impl Igb {
     }
 
     /// The link has come or gone. Without one there is no DMA: what is queued waits for it, or for a reset (Linux
-    /// igb_watchdog_task, "We've lost link, so the controller stops DMA"; i210, 8.18.11: a frame is deferred if the link is not up).
+    /// igb_watchdog_task, "We've lost link, so the controller stops DMA"; i210, 8.18.11: a frame is deferred if the link
+    /// is not up).
     pub(super) fn transmit_by_link(&mut self, cx: &mut NicContext<'_>) {
         if self.tx.engine.set_link(cx, self.link) {
             self.run_transmit(cx);
@@ -92,7 +93,7 @@ impl Igb {
             Ok(sender.send(cx, (buffer, segment), bytes, request).unwrap_or(0))
         });
         // All that goes out is the host's (i210, 8.18.64 and 8.18.68).
-        let octets = self.file.pair(regs::GOTCL) - octets_before;
+        let octets = self.file.pair(regs::GOTCL).wrapping_sub(octets_before);
         stats::add(&mut self.file, regs::HGPTC, frames);
         stats::add_bytes(&mut self.file, regs::HGOTCL, octets as usize);
         for queue in (0..regs::QUEUES).filter(|queue| told >> queue & 1 != 0) {
