@@ -219,7 +219,7 @@ impl Inject {
         ) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let plan = self.asked()?;
-        let application = Application::asked(self.socket_buffer, plan.receiver)?;
+        let application = Application::default().asked(self.socket_buffer, plan.receiver)?;
         let mut prepared = self.prepared()?;
         if plan.spacing() > Span::ZERO {
             prepared.defer_nothing();

@@ -30,12 +30,13 @@ impl Application {
         Application { socket_buffer_bytes, ..Application::default() }
     }
 
-    /// With the socket receive buffer that was asked for, if one was; refused where no application receives.
-    pub fn asked(socket_buffer: Option<u32>, receiver: Receiver) -> Result<Application, Error> {
-        match (socket_buffer, receiver) {
-            (None, _) => Ok(Application::default()),
-            (Some(bytes), Receiver::Application) => Ok(Application::with_buffer(bytes)),
-            (Some(_), _) => Err(Error::impossible(
+    /// The same with the buffer that was asked for, if one was; refused where no application receives.
+    pub fn asked(self, socket_buffer: Option<u32>, receiver: Receiver) -> Result<Self, Error> {
+        // What is usual is in the plan.toml of earlier versions, and asks for nothing.
+        match socket_buffer.filter(|bytes| *bytes != self.socket_buffer_bytes) {
+            None => Ok(self),
+            Some(bytes) if receiver == Receiver::Application => Ok(Application::with_buffer(bytes)),
+            Some(_) => Err(Error::impossible(
                 "--socket-buffer is of an application that receives, and here there is none; leave it out",
             )),
         }
@@ -53,4 +54,21 @@ pub struct Order<'a> {
     pub run_id: u32,
     /// Where to record from the first packet until the driver has taken the last; nowhere if `None`.
     pub tape: Option<&'a Rc<Tape>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_refused_where_none_receives_but_for_the_usual_one_of_an_older_plan() {
+        let asked = |bytes, receiver| Application::default().asked(bytes, receiver);
+        let bytes = |bytes, receiver| asked(bytes, receiver).unwrap().socket_buffer_bytes;
+        for receiver in [Receiver::Application, Receiver::Driver, Receiver::SecondCard] {
+            assert_eq!(bytes(None, receiver), 16 << 20);
+            assert_eq!(bytes(Some(16 << 20), receiver), 16 << 20);
+        }
+        assert_eq!(bytes(Some(9_000), Receiver::Application), 9_000);
+        assert!(asked(Some(9_000), Receiver::Driver).is_err());
+    }
 }

@@ -70,7 +70,8 @@ impl Experiment for Replay {
                 "--expect-same needs a trace: a capture does not say what a driver did",
             ));
         }
-        let application = Application::asked(self.socket_buffer, self.receiver(&replayable))?;
+        let receiver = self.receiver(&replayable);
+        let application = Application::default().asked(self.socket_buffer, receiver)?;
         let kind = self.wire(&replayable);
         let mut prepared = self.target.prepare_at(Usual::Packets, &self.time, 1)?;
         if !was_as_fast_as_possible(&replayable) {

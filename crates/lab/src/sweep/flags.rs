@@ -105,10 +105,8 @@ impl Experiment for Sweep {
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let plan = self.plan.plan(self.target.receiver())?;
-        let application = match self.socket_buffer {
-            None => Application::with_buffer(LINUX_DEFAULT_BUFFER_BYTES),
-            asked => Application::asked(asked, plan.receiver)?,
-        };
+        let usual = Application::with_buffer(LINUX_DEFAULT_BUFFER_BYTES);
+        let application = usual.asked(self.socket_buffer, plan.receiver)?;
         let mut target = OnDemand::new(|watch| {
             let mut prepared = self.target.prepare_at(Usual::Packets, &self.time, 1)?;
             prepared.defer_nothing();
