@@ -164,7 +164,7 @@ impl Column {
         let raw = self.value(row).map(raw).unwrap_or_default();
         match (self.words.get(&raw), &self.says) {
             (Some(word), _) => word.clone(),
-            (None, Some(says)) if !raw.is_empty() => says.replace("{}", &self.cell(row)),
+            (None, Some(says)) if !raw.is_empty() => says.replacen("{}", &self.cell(row), 1),
             _ => self.cell(row),
         }
     }

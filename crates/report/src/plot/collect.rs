@@ -143,6 +143,7 @@ impl<'a> Collector<'a> {
             self.names.push(name);
             return Some((self.names.len() - 1) as f64);
         }
+        self.left_out += usize::from(known.is_none() && axis.order.is_empty());
         known.map(|at| at as f64)
     }
 

@@ -21,7 +21,8 @@ pub(super) fn charts(
     watch: Watch<'_>,
 ) -> Result<Vec<Chart>, ReadError> {
     let plan = plan(run, chart);
-    let mut parts = Parts { plan: &plan, parts: Vec::new(), had: Vec::new(), common: Vec::new() };
+    let mut parts =
+        Parts { plan: &plan, parts: Vec::new(), had: Vec::new(), common: Vec::new(), left_out: 0 };
     if let Source::File(name) = &chart.source {
         let path = run.path.join(format!("{name}.csv"));
         lines(&path, &wanted(chart), watch, |row| parts.add(row))?;
@@ -78,6 +79,8 @@ struct Parts<'a> {
     had: Vec<usize>,
     /// Rows that belong to each part.
     common: Vec<Object>,
+    /// Rows of parts beyond the last that is drawn.
+    left_out: u64,
 }
 
 enum Part<'a> {
@@ -101,8 +104,9 @@ impl<'a> Parts<'a> {
             return;
         }
         let slug = slug(&self.plan.split, row);
-        if let Some(at) = self.part([of, slug]) {
-            self.parts[at].1.add(self.plan, row);
+        match self.part([of, slug]) {
+            Some(at) => self.parts[at].1.add(self.plan, row),
+            None => self.left_out += 1,
         }
     }
 
@@ -133,7 +137,13 @@ impl<'a> Parts<'a> {
                 Part::Timeline(events) => timeline(self.plan, [&of, &slug], &events),
             }
         };
-        self.parts.into_iter().zip(self.had).map(finish).collect()
+        let mut charts: Vec<Chart> = self.parts.into_iter().zip(self.had).map(finish).collect();
+        if let Some(last) = charts.last_mut().filter(|_| self.left_out > 0) {
+            let left_out = layout::count(self.left_out);
+            let rows = format!("{left_out} rows of further plots are left out");
+            last.notes.push(format!("{rows}: there are {MAX_CHARTS} at most."));
+        }
+        charts
     }
 }
 

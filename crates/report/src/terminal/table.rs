@@ -139,16 +139,23 @@ impl Page {
     }
 
     fn line(&mut self, line: &str) {
-        self.text.push_str(line);
+        self.put(line);
         self.text.push('\n');
     }
 
     fn coloured(&mut self, colour: &str, line: &str) {
-        if self.style.colour {
-            self.line(&format!("{colour}{line}{PLAIN}"));
-        } else {
-            self.line(line);
+        if !self.style.colour {
+            return self.line(line);
         }
+        self.text.push_str(colour);
+        self.put(line);
+        self.text.push_str(PLAIN);
+        self.text.push('\n');
+    }
+
+    /// A result may come from elsewhere: no escape sequence in it reaches the terminal.
+    fn put(&mut self, line: &str) {
+        self.text.extend(line.chars().filter(|c| !c.is_control()));
     }
 }
 
@@ -206,6 +213,27 @@ mod tests {
             assert!(text.contains(cell.as_str()), "{cell}:\n{text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn no_control_character_of_a_result_reaches_the_terminal() {
+        let draw = |colour| {
+            let mut page = Page::new(Style { colour, width: 80 });
+            let evil = "\x1b[2J\x07a";
+            page.heading(evil);
+            page.paragraph(evil, evil);
+            page.table(&[evil, "b"], &[(true, vec![evil.into(), "1".into()])]);
+            page.warning(evil, evil);
+            page.finish()
+        };
+        let text = draw(false);
+        assert!(
+            text.contains("[2Ja") && !text.contains(|c: char| c.is_control() && c != '\n'),
+            "{text:?}"
+        );
+        let own = [BOLD, YELLOW, RED, PLAIN];
+        let coloured = own.iter().fold(draw(true), |text, code| text.replace(code, ""));
+        assert_eq!(coloured, text, "colours are our own");
     }
 
     #[test]
