@@ -8,6 +8,7 @@ use warikomi_pci::attach::layout::{state, times};
 use warikomi_process::{Baton, How, Program, Seat, Wanted, Way};
 use warikomi_target::TargetError;
 
+use crate::watch::tests::SEAT;
 use crate::{Drivers, Event, Policy, Refused, Supervisor};
 
 const OLD: u32 = 1;
@@ -25,18 +26,7 @@ struct Scripted {
 }
 
 fn seat(generation: u32, state: u64) -> Seat {
-    Seat {
-        generation,
-        process_id: None,
-        state,
-        heartbeat: 0,
-        sleeps: false,
-        packets: 0,
-        ended: None,
-        last_words: None,
-        read_dispatches: None,
-        times: [Time::NEVER; times::COUNT],
-    }
+    Seat { generation, state, ..SEAT }
 }
 
 impl Scripted {

@@ -72,12 +72,12 @@ impl Watch {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
     use warikomi_process::Seat;
 
-    const SEAT: Seat = Seat {
+    pub(crate) const SEAT: Seat = Seat {
         generation: 1,
         process_id: Some(1),
         state: 1,

@@ -189,19 +189,24 @@ pub fn checksums_good(frame: &[u8]) -> bool {
 /// The payload is looked at only if it carries a checksum: not for UDP with the checksum 0.
 #[inline(always)]
 pub(crate) fn judge(frame: &[u8]) -> Option<Verdict> {
-    let ip = Network::find(frame)?;
+    Some(judge_packet(frame, &Network::find(frame)?))
+}
+
+/// The same of the packet that was found in it.
+#[inline(always)]
+pub(crate) fn judge_packet(frame: &[u8], ip: &Network) -> Verdict {
     let header_wrong = ip.version == 4 && fold(ip.header_sum(frame)) != 0xffff;
     let segment = &frame[ip.payload..ip.end];
     let (transport, right) = match ip.protocol {
         _ if ip.fragment => (None, true),
-        UDP => (Some(UDP), udp_is_right(frame, &ip, segment)),
+        UDP => (Some(UDP), udp_is_right(frame, ip, segment)),
         TCP => {
             let pseudo = ip.pseudo_sum(frame, TCP, segment.len());
             (Some(TCP), segment.len() >= 20 && fold(pseudo + sum(segment)) == 0xffff)
         }
         _ => (None, true),
     };
-    Some(Verdict { transport, header_wrong, transport_wrong: !right })
+    Verdict { transport, header_wrong, transport_wrong: !right }
 }
 
 #[inline]

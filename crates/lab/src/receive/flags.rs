@@ -247,8 +247,8 @@ impl Receive {
         }
         if let Some(budget) = self.target.cpu_budget() {
             for strategy in &mut options.strategies {
-                if let Strategy::Auto { cpu_budget } = strategy {
-                    *cpu_budget = budget;
+                if let Ok(budgeted) = strategy.with_cpu_budget(budget) {
+                    *strategy = budgeted;
                 }
             }
         }

@@ -167,8 +167,8 @@ impl RoundTrip {
         let Some(asked) = self.target.cpu_budget() else { return Ok(()) };
         let mut found = false;
         for way in ways {
-            if let Strategy::Auto { cpu_budget } = way {
-                (*cpu_budget, found) = (asked, true);
+            if let Ok(budgeted) = way.with_cpu_budget(asked) {
+                (*way, found) = (budgeted, true);
             }
         }
         match found {

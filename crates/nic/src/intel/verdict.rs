@@ -20,8 +20,12 @@ pub(crate) fn verdict(file: &Registers, frame: &[u8]) -> u32 {
     if rxcsum & (regs::RXCSUM_IP | regs::RXCSUM_TRANSPORT) == 0 {
         return IGNORED;
     }
-    let Some(network) = Network::find(frame) else { return IGNORED };
-    let Some(found) = checksum::judge(frame) else { return IGNORED };
+    Network::find(frame).map_or(IGNORED, |network| verdict_of(rxcsum, frame, &network))
+}
+
+#[inline]
+fn verdict_of(rxcsum: u32, frame: &[u8], network: &Network) -> u32 {
+    let found = checksum::judge_packet(frame, network);
     let mut bits = 0;
     // An IPv6 header has no checksum (i210, 7.1.4.1).
     if rxcsum & regs::RXCSUM_IP != 0 && network.version == 4 {
@@ -30,7 +34,7 @@ pub(crate) fn verdict(file: &Registers, frame: &[u8]) -> u32 {
     if rxcsum & regs::RXCSUM_TRANSPORT != 0 {
         let looked_at = match found.transport {
             Some(TCP) => TRANSPORT_LOOKED_AT,
-            Some(UDP) if is_without_checksum(frame, &network) => 0,
+            Some(UDP) if is_without_checksum(frame, network) => 0,
             Some(UDP) => UDP_LOOKED_AT,
             _ => 0,
         };
@@ -44,7 +48,8 @@ pub(crate) fn verdict(file: &Registers, frame: &[u8]) -> u32 {
 #[inline]
 pub(crate) fn verdict_with_sctp(file: &Registers, frame: &[u8]) -> u32 {
     let bits = verdict(file, frame);
-    if file.get(regs::RXCSUM) & regs::RXCSUM_SCTP == 0 {
+    // A packet has one transport.
+    if file.get(regs::RXCSUM) & regs::RXCSUM_SCTP == 0 || bits & TRANSPORT_LOOKED_AT != 0 {
         return bits;
     }
     match Network::find(frame).filter(|network| network.protocol == SCTP && !network.fragment) {

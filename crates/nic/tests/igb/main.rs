@@ -2,6 +2,8 @@
 
 #![allow(missing_docs)]
 
+#[path = "../intel/admission.rs"]
+mod admission;
 mod driver;
 mod interrupts;
 mod link;
