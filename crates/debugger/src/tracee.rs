@@ -4,7 +4,7 @@
 //! (`PTRACE_O_EXITKILL`). Signals that others send it stop it for a moment, and are passed on by
 //! [`Tracee::poll`]: nothing happens to it that would not have happened otherwise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,9 @@ const BREAKPOINT: u8 = 0xcc;
 
 /// How long a process may take to stop when it is told to: it may be in a system call that cannot be interrupted.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often an instruction may repeat itself (`rep`) before it counts as one that jumps to itself.
+const MOST_REPEATS: u32 = 1 << 16;
 
 /// Why a process cannot be traced.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +93,9 @@ pub struct Tracee {
     memory: Memory,
     /// What stands in the program where breakpoints are.
     breakpoints: BTreeMap<u64, u8>,
+    /// Breakpoints that were told of and before whose instruction a signal came, with the stack pointer there: behind
+    /// the signal's handler it is there once more, and has not come by anew.
+    told: BTreeSet<(u64, u64)>,
     /// Why it stands still, if it does.
     stopped: Option<Stop>,
     /// It belongs to another debugger.
@@ -103,8 +109,8 @@ impl Tracee {
         let id = Pid::from_raw(pid as i32);
         let memory = Memory::open_to_write(pid).map_err(of)?;
         ptrace::seize(id, ptrace::Options::PTRACE_O_EXITKILL).map_err(|e| of(e.into()))?;
-        let breakpoints = BTreeMap::new();
-        Ok(Tracee { pid: id, memory, breakpoints, stopped: None, handed_over: false })
+        let (breakpoints, told) = (BTreeMap::new(), BTreeSet::new());
+        Ok(Tracee { pid: id, memory, breakpoints, told, stopped: None, handed_over: false })
     }
 
     /// Its number.
@@ -171,7 +177,10 @@ impl Tracee {
         }
         registers.rip = address;
         ptrace::setregs(self.pid, registers).map_err(gone)?;
-        Ok(Some(Stop::Breakpoint(address)))
+        Ok(Some(match self.told.contains(&(address, registers.rsp)) {
+            true => Stop::Interrupted,
+            false => Stop::Breakpoint(address),
+        }))
     }
 
     /// It was stopped because it was told to. If it has executed a breakpoint at the same moment, the signal for that is
@@ -210,7 +219,11 @@ impl Tracee {
         let signal = match stop {
             Stop::Signal(signal) => Some(signal),
             Stop::Breakpoint(address) => self.step_over(address)?,
-            Stop::Interrupted | Stop::Ended => None,
+            Stop::Interrupted => match self.take_told()? {
+                Some(address) => self.step_over(address)?,
+                None => None,
+            },
+            Stop::Ended => None,
         };
         self.stopped = None;
         match ptrace::cont(self.pid, signal) {
@@ -220,18 +233,45 @@ impl Tracee {
         }
     }
 
-    /// Executes the one instruction beneath a breakpoint. A signal that comes first is returned: it is taken
-    /// before the instruction, and the breakpoint met again behind it.
+    /// The breakpoint at which it stands and which was told of before.
+    fn take_told(&mut self) -> Result<Option<u64>, TraceeError> {
+        if self.told.is_empty() {
+            return Ok(None);
+        }
+        let Registers { pc, sp, .. } = self.registers()?;
+        Ok(self.told.remove(&(pc, sp)).then_some(pc))
+    }
+
+    /// Executes the one instruction beneath a breakpoint. A signal that comes first is returned.
     fn step_over(&mut self, address: u64) -> Result<Option<Signal>, TraceeError> {
         let Some(&byte) = self.breakpoints.get(&address) else { return Ok(None) };
         self.write(address, &[byte])?;
-        ptrace::step(self.pid, None).map_err(gone)?;
-        let stepped = self.wait_for_stop()?;
+        let signal = self.step_beyond(address);
         self.write(address, &[BREAKPOINT])?;
-        match stepped {
-            Change::Signal(signal) if signal != Signal::SIGTRAP => Ok(Some(signal)),
-            _ => Ok(None),
+        signal
+    }
+
+    /// Executes this instruction, all its repetitions included, or comes to a signal.
+    fn step_beyond(&mut self, address: u64) -> Result<Option<Signal>, TraceeError> {
+        for _ in 0..MOST_REPEATS {
+            ptrace::step(self.pid, None).map_err(gone)?;
+            let change = self.wait_for_stop()?;
+            if matches!(change, Change::End) {
+                break;
+            }
+            let Registers { pc, sp, .. } = self.registers()?;
+            match change {
+                Change::Signal(signal) if signal != Signal::SIGTRAP => {
+                    if pc == address {
+                        self.told.insert((address, sp));
+                    }
+                    return Ok(Some(signal));
+                }
+                _ if pc != address => break,
+                _ => {}
+            }
         }
+        Ok(None)
     }
 
     fn wait_for_stop(&self) -> Result<Change, TraceeError> {
@@ -312,6 +352,7 @@ impl Tracee {
 
     /// Takes the breakpoint away again, if there is one.
     pub fn clear_breakpoint(&mut self, address: u64) -> Result<(), TraceeError> {
+        self.told.retain(|(told, _)| *told != address);
         match self.breakpoints.remove(&address) {
             Some(byte) => self.write(address, &[byte]),
             None => Ok(()),

@@ -248,7 +248,7 @@ impl Operation {
     }
 }
 
-fn ping(scene: &mut Scene) -> Result<(), Error> {
+pub(super) fn ping(scene: &mut Scene) -> Result<(), Error> {
     PING_BYTES.iter().try_for_each(|&bytes| scene.ping(bytes).map(drop))
 }
 

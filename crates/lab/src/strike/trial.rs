@@ -8,7 +8,7 @@ use warikomi_target::TargetError;
 
 use super::code::{located, stack_before_the_access, stack_texts};
 use super::condition::Check;
-use super::operation::{Operation, up};
+use super::operation::{Operation, ping, up};
 use super::scene::Scene;
 use super::striker::{Delivery, Strike, Struck, Where};
 use super::striking::Striking;
@@ -26,6 +26,9 @@ const RECOVERY: Span = Span::from_ms(500);
 
 /// How long it is waited for the end of what a ping sets off in the driver.
 const SETTLING: Span = Span::from_ms(20);
+
+/// What is said of a fault that was not seen.
+const NO_OCCASION: &str = "the fault found no occasion";
 
 /// Where in the kernel a call begins that configures an interface (Linux net/core/dev_ioctl.c).
 const CALL: &str = "dev_ioctl";
@@ -168,7 +171,7 @@ impl Scene {
     }
 
     fn strike(&mut self, attempt: &Attempt) -> Result<Trial, Error> {
-        let Attempt { nth, operation, striking, .. } = attempt;
+        let Attempt { operation, striking, .. } = attempt;
         let (strike, numbers) = self.strike_of(attempt)?;
         let may_lose = operation.may_lose() || striking.may_lose();
         let before = self.waits();
@@ -193,27 +196,41 @@ impl Scene {
         if striking.moves_the_cable() {
             up(self)?;
         }
-        if struck.at.is_none() {
-            let missed = match attempt.then.is_some() && self.count_struck() > 0 {
-                true => {
-                    "struck at the first place, and the second was not reached behind it".into()
-                }
-                false => how_it_was_missed(&struck, *nth),
-            };
-            // What the first has done to the driver counts all the same.
-            let is_bad = !may_lose && judged.verdict.is_bad() && self.count_struck() > 0;
-            return Ok(if is_bad { judged } else { not_reached(missed, &judged, may_lose) });
+        let judged = match may_lose && has_ended {
+            true => self.judge_what_is_left()?,
+            false => judged,
+        };
+        if struck.at.is_some() {
+            let is_in_vain = !had_occasion && !judged.verdict.is_bad();
+            let evidence = if is_in_vain { NO_OCCASION } else { &judged.evidence };
+            return Ok(Trial::of(judged.verdict, evidence));
         }
-        if !may_lose || !has_ended {
+        // What the first of two has done to the driver counts all the same.
+        if self.count_struck() > 0 && judged.verdict.is_bad() {
             return Ok(judged);
         }
-        // What counts is that the driver works again.
+        Ok(not_reached(self.how_it_was_missed(attempt, &struck), &judged))
+    }
+
+    /// Where packets may be lost, what counts is that the driver works again. Twice: the first answers may be the last
+    /// that it gives.
+    fn judge_what_is_left(&mut self) -> Result<Trial, Error> {
         self.forget_pings();
-        self.ping(STRIKING_BYTES)?;
-        match self.serve_until(RECOVERY, Scene::is_all_answered)? {
-            true if !had_occasion => Ok(Trial::of(judged.verdict, "the fault found no occasion")),
-            true => Ok(judged),
-            false => Ok(Trial::of(Verdict::Hung, "no packet comes through any longer")),
+        for _ in 0..2 {
+            ping(self)?;
+            if !self.serve_until(RECOVERY, Scene::is_all_answered)? {
+                return Ok(Trial::of(Verdict::Hung, "no packet comes through any longer"));
+            }
+            self.settle(SETTLING)?;
+        }
+        Ok(Trial::of(Verdict::Accounted, ""))
+    }
+
+    /// Why there was no strike, or none at the second place.
+    fn how_it_was_missed(&self, attempt: &Attempt, struck: &Struck) -> String {
+        match attempt.then.is_some() && self.count_struck() > 0 {
+            true => "struck at the first place, and the second was not reached behind it".into(),
+            false => how_it_was_missed(struck, attempt.nth),
         }
     }
 
@@ -344,10 +361,9 @@ impl Scene {
     }
 }
 
-/// Of a place that was not reached, for this reason. Whether packets were answered all the same counts where none may
-/// be lost.
-fn not_reached(missed: String, judged: &Trial, may_lose: bool) -> Trial {
-    let unstruck = Some(judged.verdict).filter(|verdict| !may_lose && verdict.is_bad());
+/// Of a place that was not reached, for this reason. What became of the driver all the same counts.
+fn not_reached(missed: String, judged: &Trial) -> Trial {
+    let unstruck = Some(judged.verdict).filter(|verdict| verdict.is_bad());
     let parts = match unstruck {
         Some(verdict) => [missed, format!("without a strike {verdict}: {}", judged.evidence)],
         None => [missed, String::new()],
@@ -377,9 +393,10 @@ fn verdict_of(error: TargetError) -> Result<Trial, Error> {
         TargetError::Panicked { .. }
         | TargetError::Exited { .. }
         | TargetError::ConnectionLost { .. } => Verdict::Oops,
-        TargetError::Silent { .. } | TargetError::NoLink { .. } | TargetError::Refused { .. } => {
-            Verdict::Hung
-        }
+        TargetError::Silent { .. }
+        | TargetError::NoLink { .. }
+        | TargetError::Refused { .. }
+        | TargetError::Endless { .. } => Verdict::Hung,
         _ => return Err(error.into()),
     };
     // The lines behind the first are those of the console, which are read anyway.
