@@ -16,7 +16,7 @@ use warikomi_measure::{RunResult, TimeBase, Warning};
 use crate::plot::Chart;
 use crate::read::Run;
 use maps::map_markup;
-use parts::{cell_markup, download};
+use parts::{cell_markup, download, json};
 use tables::{Table, machine, tables};
 
 /// A run and its charts.
@@ -147,13 +147,13 @@ fn plan(run: &Run) -> Markup {
                 p.soft { "plan.toml: runs it again" }
                 pre { (plan) }
             } @else if !result.plan.is_empty() {
-                pre { (serde_json::to_string_pretty(&result.plan).unwrap_or_default()) }
+                (json(&result.plan))
             } @else {
                 p { "This run has no plan." }
             }
             @if !result.target.settings.is_empty() {
                 p.soft { "In force in the target" }
-                pre { (serde_json::to_string_pretty(&result.target.settings).unwrap_or_default()) }
+                (json(&result.target.settings))
             }
         }
     }

@@ -101,6 +101,11 @@ impl Chart {
         }
     }
 
+    /// How many points are drawn.
+    pub(super) fn count_points(&self) -> usize {
+        self.series.iter().map(|series| series.points.len()).sum()
+    }
+
     /// The numbers behind it as CSV: `series`, abscissa, ordinate. A mark has no ordinate.
     pub fn csv(&self) -> String {
         let mut csv = csv::Writer::from_writer(Vec::new());

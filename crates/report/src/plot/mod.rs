@@ -19,13 +19,29 @@ pub use self::chart::{Chart, Mark, Series, Shape};
 pub use self::style::{MAX_SERIES, css};
 use crate::read::{ReadError, Run, Watch};
 
+/// How many points the plots of a run have together, and those of one chart more: a browser draws each.
+const MAX_POINTS: usize = 2_000_000;
+
 /// The charts that a run declares, as far as its tables allow, and those of its packets.
 pub fn charts(run: &Run, watch: Watch<'_>) -> Result<Vec<Chart>, ReadError> {
     let mut charts = samples::charts(run, watch)?;
+    let count = |charts: &[Chart]| charts.iter().map(Chart::count_points).sum::<usize>();
+    let (mut points, mut left_out) = (count(&charts), 0);
     for chart in &run.result.layout.charts {
-        charts.extend(declared::charts(run, chart, watch)?);
+        if points > MAX_POINTS {
+            left_out += 1;
+            continue;
+        }
+        let drawn = declared::charts(run, chart, watch)?;
+        points += count(&drawn);
+        charts.extend(drawn);
     }
-    Ok(charts.into_iter().filter_map(Chart::settled).collect())
+    let mut charts: Vec<Chart> = charts.into_iter().filter_map(Chart::settled).collect();
+    if let Some(last) = charts.last_mut().filter(|_| left_out > 0) {
+        let note = format!("{left_out} plots behind it are left out: there are too many points.");
+        last.notes.push(note);
+    }
+    Ok(charts)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 use warikomi_measure::layout::{Scale, Unit};
 
 use super::*;
+use warikomi_measure::layout::{self, Curve, PointSeries};
+use warikomi_measure::{Machine, RunResult, TimeBase};
 
 fn example() -> Chart {
     let x = Axis::new("interval", "interval_ns", Unit::Ns, Scale::Log);
@@ -61,4 +63,23 @@ fn a_chart_of_nothing_is_none() {
     let mut chart = example();
     chart.series.remove(0);
     assert_eq!(chart.settled(), None);
+}
+
+/// Each chart may have as many as a browser draws; all together are bounded too.
+#[test]
+fn what_is_left_out_for_too_many_points_is_said() {
+    let mut result = RunResult::new("sweep", TimeBase::Real, Machine::default());
+    let points = (0..MAX_POINTS / 4).map(|at| (at as f64, 1.0)).collect();
+    let beside = PointSeries { name: "beside".to_owned(), points, ..PointSeries::default() };
+    let curve = Curve { key: "value".to_owned(), ..Curve::default() };
+    let chart = layout::Chart { curves: vec![curve], beside: vec![beside], ..Default::default() };
+    result.layout.charts = vec![chart; 8];
+    let run = Run { path: "".into(), name: "sweep".to_owned(), result, plan: None };
+    let charts = charts(&run, &mut |_| true).unwrap();
+    assert_eq!(charts.len(), 5);
+    assert!(
+        charts[4].notes.iter().any(|note| note.starts_with("3 plots")),
+        "{:?}",
+        charts[4].notes
+    );
 }
