@@ -188,8 +188,11 @@ static int transmit(struct driver *v)
     }
     if (v->waiting < 0)
         return v->waiting;
-    if (handed)
+    if (handed) {
+        /* What the card may send has been taken: a driver that begins anew after this one does not send it again. */
+        wk_channel_flush(&v->live);
         TRY(wk_write(&v->device, TX_POLL, 1, NPQ));
+    }
     for (; in_use(ring); sent++) {
         if (atomic_load_explicit(&v->tx[ring->index].opts1, memory_order_acquire) & OWN)
             break;

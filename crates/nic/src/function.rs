@@ -164,6 +164,13 @@ impl<M: NicModel> NicFunction<M> {
         decoded
     }
 
+    /// A transfer that met nothing is told in the status register (PCI 3.0, 6.2.3, received master abort).
+    fn take_master_abort(&mut self) {
+        if std::mem::take(&mut self.lent.master_abort) {
+            self.config.set_status(STATUS_MASTER_ABORT);
+        }
+    }
+
     /// An access that nothing answers.
     #[cold]
     fn stray(&mut self, host: &mut Host<'_>, at: (u8, u64, Width)) {
@@ -251,15 +258,15 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
     }
 
     fn config_read(&mut self, offset: u16, width: Width) -> u64 {
-        if std::mem::take(&mut self.lent.master_abort) {
-            self.config.set_status(STATUS_MASTER_ABORT);
-        }
+        self.take_master_abort();
         self.config.set_interrupt_status(self.lent.interrupts.wants_wire());
         self.config.set_msi_pending(self.lent.interrupts.pending());
         self.config.read(offset, width)
     }
 
     fn config_write(&mut self, host: &mut Host<'_>, offset: u16, width: Width, value: u64) {
+        // What is cleared is what has been until now.
+        self.take_master_abort();
         self.config.write(offset, width, value);
         self.lent.command = self.config.command();
         self.lent.interrupts.configure(&self.config, host.interrupts);

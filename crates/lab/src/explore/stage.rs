@@ -189,11 +189,13 @@ impl<'a> Stage<'a> {
         let known = by_address(&scene.program, &all);
         scene.seek_behind(&known.keys().copied().collect::<Vec<_>>());
         let trial = self.attempt(&Case::Instruction(first.clone()), operation, 1, watch)?;
+        if let Some((scene, _)) = &mut self.scene {
+            scene.end_seeking()?;
+        }
         let Some((scene, _)) = self.scene.as_mut().filter(|_| !trial.verdict.is_bad()) else {
             let not_reached = trial.verdict == Verdict::NotReached;
             return Ok(if not_reached { BTreeSet::new() } else { all.into_iter().collect() });
         };
-        scene.end_seeking()?;
         let reached = scene.take_reached();
         Ok(reached.iter().filter_map(|address| known.get(address).cloned()).collect())
     }

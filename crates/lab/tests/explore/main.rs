@@ -312,11 +312,14 @@ fn finds(wanted: impl Fn(&str) -> bool) {
 fn a_gap_is_found_at_each_of_its_instructions_each_time() {
     image();
     let flags = ["--driver", "r8169_ack_late", "--model", "rtl8168", "--operation", "ping"];
+    // Where a machine stops us, the packet that asks whether the driver goes on may come into the gap itself: such a
+    // place is wrong now and then.
     let places = || {
         let function = ["--function", "rtl8169_poll"];
         let conclusion = run::<Explore>(&[&flags[..], &function].concat()).unwrap();
         let findings = conclusion.result.figures.get("findings").and_then(Value::as_array).cloned();
-        let findings = findings.into_iter().flatten();
+        let each_time = |one: &Value| one["confirmed"] == one["tries"];
+        let findings = findings.into_iter().flatten().filter(each_time);
         findings.filter_map(|one| Some(one["place"].as_str()?.to_owned())).collect::<Vec<_>>()
     };
     let found = places();

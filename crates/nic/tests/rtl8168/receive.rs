@@ -226,6 +226,17 @@ fn a_dma_error_stops_reception_until_reset() {
     assert_eq!(lab.receive(&frame), RxOutcome::OnRing);
 }
 
+/// What is cleared is what there was when it was written, whether it had been read or not.
+#[test]
+fn a_master_abort_that_was_not_read_can_be_cleared() {
+    let mut lab = Lab::open();
+    lab.put(RX_RING + 8, &[0xffff_0000, 0xffff_ffff]);
+    assert_eq!(lab.receive(&frame_to(STATION, 100)), RxOutcome::DmaError);
+    lab.config(0x06, Width::B2, 0x2000);
+    let status = lab.host(|nic, _| warikomi_pci::PciFunction::config_read(nic, 6, Width::B2));
+    assert_eq!(status & 0x2000, 0);
+}
+
 #[test]
 fn without_bus_mastering_nothing_moves() {
     let mut lab = Lab::open();
