@@ -59,6 +59,7 @@ struct bridge {
 	u64 attention;			/* what every WB_SLEEPING says, unless it was woken */
 	unsigned long retriggered;	/* vectors whose handlers shall run once more */
 	struct work_struct retrigger;	/* runs them, where nothing else will */
+	u64 rest_ps;			/* of what interrupts take, what is left of a nanosecond */
 	u64 hiccups;			/* times that the poller was not running */
 	struct task_struct *poller;
 	struct mutex vectors_lock;	/* the bitmap */

@@ -4,6 +4,7 @@
  * side polls for them while the kernel has nothing else to do, and looks behind each access; otherwise it
  * is signalled.
  */
+#include <linux/delay.h>
 #include <linux/hardirq.h>
 #include <linux/irq.h>
 #include <linux/kthread.h>
@@ -88,28 +89,40 @@ static struct irq_chip message_chip = {
 	.irq_retrigger = retrigger,
 };
 
+/*
+ * A card makes its numbers of the first one by changing low bits, so it has a power of two of them to
+ * itself. Those that were not asked for go with the last vector: they are freed one by one.
+ */
 static int vectors_alloc(struct irq_domain *domain, unsigned int virq, unsigned int count,
 			 void *arg)
 {
+	int order = get_count_order(count);
+	unsigned long numbers;
 	int first, i;
 
 	mutex_lock(&bridge.vectors_lock);
-	first = bitmap_find_free_region(bridge.vectors, VECTORS, get_count_order(count));
+	first = bitmap_find_free_region(bridge.vectors, VECTORS, order);
 	mutex_unlock(&bridge.vectors_lock);
 	if (first < 0)
 		return -ENOSPC;
-	for (i = 0; i < count; i++)
-		irq_domain_set_info(domain, virq + i, first + i, &message_chip, NULL,
+	for (i = 0; i < count; i++) {
+		numbers = i + 1 < count ? 1 : BIT(order) - i;
+		irq_domain_set_info(domain, virq + i, first + i, &message_chip, (void *)numbers,
 				    handle_edge_irq, NULL, NULL);
+	}
 	return 0;
 }
 
 static void vectors_free(struct irq_domain *domain, unsigned int virq, unsigned int count)
 {
-	struct irq_data *data = irq_domain_get_irq_data(domain, virq);
+	struct irq_data *data;
+	unsigned int i;
 
 	mutex_lock(&bridge.vectors_lock);
-	bitmap_release_region(bridge.vectors, data->hwirq, get_count_order(count));
+	for (i = 0; i < count; i++) {
+		data = irq_domain_get_irq_data(domain, virq + i);
+		bitmap_clear(bridge.vectors, data->hwirq, (unsigned long)data->chip_data);
+	}
 	mutex_unlock(&bridge.vectors_lock);
 }
 
@@ -214,28 +227,46 @@ static bool is_pending(void)
 	return READ_ONCE(bridge.retriggered);
 }
 
-/* The vector of the first message that has not been taken, when this number was sent. */
-static unsigned int next_vector(struct card *card, u64 sent)
+/* In virtual time an interrupt takes what was declared until its handler runs; in real time nothing is. */
+static void interrupt(struct irq_domain *domain, unsigned int number)
+{
+	u64 ps = bridge.rest_ps + READ_ONCE(bridge.cards->window[WB_HEADER_INTERRUPT_PS]);
+
+	if (ps >= PSEC_PER_NSEC)
+		ndelay(ps / PSEC_PER_NSEC);
+	bridge.rest_ps = ps % PSEC_PER_NSEC;
+	generic_handle_domain_irq(domain, number);
+}
+
+/* The vector of the first message that has not been taken, unless it was written over. */
+static int next_vector(struct card *card)
 {
 	u64 latest = READ_ONCE(card->window[WB_LATEST]);
+	u64 vector;
 
 	if (latest >> 16 == (card->taken & GENMASK_ULL(47, 0)))
 		return latest & 0xffff;
-	/* Of those that were written over, each vector has its turn. */
-	if (sent - card->taken >= WB_MESSAGES_CAPACITY)
-		return card->taken % VECTORS;
-	return READ_ONCE(card->window[WB_MESSAGES + card->taken % WB_MESSAGES_CAPACITY]);
+	/* The place before the count, which says whether it was this message's up to then. */
+	vector = load(card, WB_MESSAGES + card->taken % WB_MESSAGES_CAPACITY);
+	if (load(card, WB_INTERRUPTS) - card->taken >= WB_MESSAGES_CAPACITY)
+		return -ENOENT;
+	return vector;
 }
 
 static void take_messages(struct card *card)
 {
-	unsigned int vector;
-	u64 sent;
+	int vector;
 
-	while ((sent = load(card, WB_INTERRUPTS)) != card->taken) {
-		vector = next_vector(card, sent);
-		card->taken++;
-		generic_handle_domain_irq(bridge.msi_inner, vector);
+	while (load(card, WB_INTERRUPTS) != card->taken) {
+		vector = next_vector(card);
+		/* Before the handler, in which time may pass: it is not to be told of this one again. */
+		store(card, WB_TAKEN, ++card->taken);
+		if (vector >= 0) {
+			interrupt(bridge.msi_inner, vector);
+		} else {
+			/* It may have been any: each has its turn. */
+			bridge.retriggered = ~0UL;
+		}
 	}
 }
 
@@ -245,7 +276,7 @@ static void take_pin(struct card *card)
 
 	/* A level that no handler takes shall not keep the kernel from all else. */
 	for (round = 0; round < PIN_ROUNDS && pin_is_asserted(card); round++)
-		generic_handle_domain_irq(bridge.pin, card->number);
+		interrupt(bridge.pin, card->number);
 }
 
 /* In hard interrupt context. */
@@ -258,11 +289,9 @@ static void take_interrupts(void)
 		take_messages(card);
 	for (vector = 0; READ_ONCE(bridge.retriggered) && vector < VECTORS; vector++)
 		if (test_and_clear_bit(vector, &bridge.retriggered))
-			generic_handle_domain_irq(bridge.msi_inner, vector);
-	for (card = bridge.cards; card < bridge.end; card++) {
+			interrupt(bridge.msi_inner, vector);
+	for (card = bridge.cards; card < bridge.end; card++)
 		take_pin(card);
-		store(card, WB_TAKEN, card->taken);
-	}
 }
 
 /* As if the interrupt came now: handlers in hard interrupt context, then softirqs. */
@@ -413,7 +442,10 @@ int start_poller(void)
 
 void stop_poller(void)
 {
-	if (bridge.poller)
-		kthread_stop(bridge.poller);
+	struct task_struct *poller = bridge.poller;
+
+	/* First, because a signal wakes it, also once it has ended. */
 	bridge.poller = NULL;
+	if (poller)
+		kthread_stop(poller);
 }

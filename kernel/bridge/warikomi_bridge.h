@@ -14,7 +14,7 @@
 // First word of a window: "WKBRIDGE", little-endian.
 #define WB_MAGIC 4992033793666861911
 // Version of this layout.
-#define WB_VERSION 4
+#define WB_VERSION 5
 // The virtio device that a window is handed over through; virt-pci has 1234.
 #define WB_VIRTIO_DEVICE 1235
 // Cards that a bridge takes, each with a window of its own.
@@ -54,7 +54,7 @@
 #define WB_SLEEPS 1
 // See `SLEEPING`.
 #define WB_BUSY 2
-// Message-signalled interrupts that the guest has taken.
+// Message-signalled interrupts that the guest has taken: whose handlers have run, or are about to.
 #define WB_TAKEN 160
 // Times that the guest's poller was not running.
 #define WB_HICCUPS 176
@@ -98,6 +98,9 @@
 // How often the guest was asked to listen: it tells the calendar its time, which answers when what the guest shall
 // hear has been said. From the support side.
 #define WB_HEADER_LISTENS 14
+// How long an interrupt takes until its handler runs, in picoseconds of a guest's virtual time, which the guest lets
+// pass then. From the support side.
+#define WB_HEADER_INTERRUPT_PS 15
 
 /* ==== crates/pci/src/attach/access.rs ==== */
 

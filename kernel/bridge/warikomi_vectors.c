@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A driver for tests: the two MSI-X vectors of the test card duo, each with a handler of its own.
+ * A driver for tests: the two vectors of the test card duo, each with a handler of its own.
  *
  * The card's data sheet is in crates/testbench/src/cards/duo/mod.rs. The card's directory in sysfs
  * has two more files. "counts" says how often the handler of each vector has run. "disabled" has a
@@ -29,6 +29,10 @@
 static bool lazy;
 module_param(lazy, bool, 0444);
 MODULE_PARM_DESC(lazy, "A disabled vector is masked at the card when it comes, not before");
+
+static unsigned int messages;
+module_param(messages, uint, 0444);
+MODULE_PARM_DESC(messages, "Messages of MSI to ask for, instead of vectors of MSI-X; two are used");
 
 struct card;
 
@@ -137,7 +141,9 @@ static void free_vectors(struct card *card, unsigned int count)
 
 static int request_vectors(struct card *card)
 {
-	int err = pci_alloc_irq_vectors(card->pdev, VECTORS, VECTORS, PCI_IRQ_MSIX);
+	unsigned int wanted = messages ?: VECTORS;
+	int err = pci_alloc_irq_vectors(card->pdev, wanted, wanted,
+					messages ? PCI_IRQ_MSI : PCI_IRQ_MSIX);
 	unsigned int i;
 
 	if (err < 0)
@@ -216,5 +222,5 @@ static struct pci_driver card_driver = {
 };
 module_pci_driver(card_driver);
 
-MODULE_DESCRIPTION("The two MSI-X vectors of a test card");
+MODULE_DESCRIPTION("The two vectors of a test card");
 MODULE_LICENSE("GPL");

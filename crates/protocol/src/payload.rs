@@ -16,10 +16,13 @@ pub const HEAD_BYTES: usize = 16;
 /// which 28 are headers.
 pub const MOST_BYTES: u32 = 65_507;
 
+/// Behind so many bytes, those of a payload or of a stream come again.
+pub const FILLER_PERIOD: usize = 251;
+
 /// Byte `at` of a payload, behind its head: not all zeros, so that a byte that is not copied shows.
 #[inline]
-pub fn filler(at: usize) -> u8 {
-    (at % 251) as u8
+pub const fn filler(at: usize) -> u8 {
+    (at % FILLER_PERIOD) as u8
 }
 
 /// What the head of a payload says.

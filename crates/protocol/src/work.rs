@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use crate::answers::{SendTime, WorkTotals};
 use crate::commands::{WorkDatagrams, WorkStart};
-use crate::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
+use crate::payload::{FILLER_PERIOD, HEAD_BYTES, Head, MOST_BYTES, filler};
 
 /// Sends whose times are kept: their answer fits into a line.
 pub const MOST_SEND_TIMES: usize = 8_000;
@@ -28,7 +28,7 @@ pub fn check(command: &WorkStart) -> Result<(), String> {
 /// Bytes of the connection's stream from byte number `from` on.
 pub fn stream_bytes(from: u64, into: &mut [u8]) {
     // The remainder is small: nothing is cut off.
-    let first = (from % 251) as usize;
+    let first = (from % FILLER_PERIOD as u64) as usize;
     for (at, byte) in into.iter_mut().enumerate() {
         *byte = filler(first + at);
     }

@@ -210,3 +210,48 @@ fn messages(place: MessagePlace) {
         assert!(!receiver.pending());
     });
 }
+
+/// As the kernel's bridge takes them (`next_vector` of `kernel/bridge/interrupts.c`): the count that has brought it here
+/// is too old to say whether another message is in the place that it reads behind it.
+fn the_bridge_takes(counts_again: bool) {
+    const PLACE: MessagePlace = MessagePlace { count: 0, numbers: 1, capacity: 2, latest: Some(3) };
+    const FIRST: u64 = 10;
+    explore(PREEMPTIONS, move || {
+        let words = ModelWords::new(4, None);
+        let mut sender = MessageSender::new(words.clone(), PLACE);
+        let other = thread::spawn(move || (10..13).for_each(|number| sender.send(number)));
+        let mut taken = 0;
+        let mut take = || {
+            let sent = words.load(PLACE.count, Ordering::Acquire);
+            if sent == taken {
+                return;
+            }
+            let latest = words.load(3, Ordering::Relaxed);
+            if latest >> 16 == taken {
+                assert_eq!(latest & 0xffff, FIRST + taken);
+            } else {
+                let number = words.load(PLACE.numbers + taken as usize % 2, Ordering::Acquire);
+                let sent =
+                    if counts_again { words.load(PLACE.count, Ordering::Acquire) } else { sent };
+                let is_gone = sent - taken >= PLACE.capacity as u64;
+                assert!(is_gone || number == FIRST + taken, "{number} is {taken}");
+            }
+            taken += 1;
+        };
+        (0..2).for_each(|_| take());
+        other.join().unwrap();
+        (0..3).for_each(|_| take());
+        assert_eq!(taken, 3);
+    });
+}
+
+#[test]
+fn the_kernels_bridge_takes_no_message_for_another() {
+    the_bridge_takes(true);
+}
+
+#[test]
+#[should_panic(expected = "12 is 0")]
+fn by_the_count_of_before_it_does() {
+    the_bridge_takes(false);
+}

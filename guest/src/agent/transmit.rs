@@ -9,7 +9,8 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, sendmmsg, setsockopt, sockopt};
 use warikomi_protocol::answers::{Transmitted, TransmittedTcp};
 use warikomi_protocol::commands::{Transmit, TransmitTcp};
-use warikomi_protocol::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
+use warikomi_protocol::payload::{FILLER_PERIOD, HEAD_BYTES, Head, MOST_BYTES, filler};
+use warikomi_protocol::work::stream_bytes;
 
 use super::error::{AgentError, Context, Result};
 use super::netif::{self, Interface};
@@ -161,13 +162,17 @@ pub(super) fn tcp(command: &TransmitTcp) -> Result<TransmittedTcp> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::V4(destination), timeout)
         .context(|| format!("connect to {destination}"))?;
     stream.set_write_timeout(Some(timeout)).context(|| "set the socket's timeout".to_owned())?;
-    let zeros = vec![0; command.write_bytes as usize];
+    let write_bytes = command.write_bytes as usize;
+    // What a write has begins anywhere in the first period.
+    let mut bytes = vec![0; write_bytes + FILLER_PERIOD];
+    stream_bytes(0, &mut bytes);
     let started = Instant::now();
     let mut sent_bytes = 0;
     while sent_bytes < command.count_bytes {
         let left = usize::try_from(command.count_bytes - sent_bytes).unwrap_or(usize::MAX);
+        let first = (sent_bytes % FILLER_PERIOD as u64) as usize;
         let written = stream
-            .write(&zeros[..left.min(zeros.len())])
+            .write(&bytes[first..][..left.min(write_bytes)])
             .context(|| format!("send to {destination} (after {sent_bytes} bytes)"))?;
         if written == 0 {
             break;
@@ -179,4 +184,31 @@ pub(super) fn tcp(command: &TransmitTcp) -> Result<TransmittedTcp> {
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn each_byte_of_a_connection_is_known_by_its_place_whatever_a_write_has() {
+        for write_bytes in [1, 250, 251, 1_000] {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let command = TransmitTcp {
+                count_bytes: 1_503,
+                write_bytes,
+                destination: listener.local_addr().unwrap().to_string(),
+                timeout_ms: 60_000,
+            };
+            // The kernel has room for it, so it is sent before it is read.
+            assert_eq!(tcp(&command).unwrap().sent_bytes, 1_503);
+            let mut came = Vec::new();
+            listener.accept().unwrap().0.read_to_end(&mut came).unwrap();
+            let due: Vec<u8> = (0..1_503).map(|at| (at % 251) as u8).collect();
+            assert_eq!(came, due, "in writes of {write_bytes} bytes");
+        }
+    }
 }

@@ -76,6 +76,7 @@ fn a_tcp_stream_arrives_whole_with_and_without_segmentation_offload() {
         let all = BYTES * (round as u64 + 1);
         wait_until(&mut session, "all of it has arrived", |_| responses.tcp_bytes() >= all);
         assert_eq!(responses.tcp_bytes(), all, "and no more, offload {offload}");
+        assert_eq!(responses.tcp_wrong_bytes(), 0, "as they were sent, offload {offload}");
         let after = sent_by_both(&mut session);
         let (by_driver, by_nic) = (after.0 - before.0, after.1 - before.1);
         let segmented = by_nic > 2 * by_driver;

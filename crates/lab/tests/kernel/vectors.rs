@@ -2,7 +2,7 @@
 //!
 //! The card is the test card duo, whose registers `warikomi_testbench::cards::duo` describes. Its drivers are
 //! the kernel's `uio_pci_generic`, which uses INTx, and a module of ours, `kernel/bridge/warikomi_vectors.c`,
-//! which uses two vectors of MSI-X.
+//! which uses two vectors of MSI-X, or two of the messages of MSI.
 
 use std::time::Duration;
 
@@ -285,18 +285,29 @@ fn a_vector_that_comes_although_it_is_disabled_is_masked_then_and_handled_once_w
     vectors.bench.stop();
 }
 
-#[test]
-fn vectors_are_given_back_when_the_driver_goes() {
-    // The bridge has 64 of them.
-    let mut vectors = Vectors::start(as_asked_for(), &[]);
+/// Loads the module anew so often that the bridge would have run out of its 64 vectors.
+#[track_caller]
+fn are_given_back(attachment: Attachment, parameters: &[&str]) {
+    let mut vectors = Vectors::start(attachment, parameters);
     for _ in 0..40 {
         let unload = UnloadDriver { name: "warikomi_vectors".into() };
         vectors.bench.target.ask(unload, Duration::from_secs(5)).unwrap();
-        vectors.bench.load_vectors(&[]);
+        vectors.bench.load_vectors(parameters);
     }
     vectors.counted = [0, 0];
     vectors.raise(0);
     vectors.raise(1);
     vectors.have_run([1, 1]);
     vectors.bench.stop();
+}
+
+#[test]
+fn vectors_are_given_back_when_the_driver_goes() {
+    are_given_back(as_asked_for(), &[]);
+}
+
+#[test]
+fn so_are_messages_of_which_a_power_of_two_is_set_aside_for_fewer() {
+    // virt-pci has no such messages.
+    are_given_back(by_the_bridge(), &["messages=3"]);
 }

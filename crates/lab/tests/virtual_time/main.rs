@@ -6,6 +6,7 @@
 
 #[path = "../common/copies.rs"]
 mod copies;
+mod interrupts;
 mod known_bugs;
 mod pairs;
 mod places;

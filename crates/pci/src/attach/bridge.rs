@@ -21,7 +21,7 @@ use super::AnswerPlace;
 /// First word of a window: "WKBRIDGE", little-endian.
 pub const MAGIC: u64 = 0x4547_4449_5242_4b57;
 /// Version of this layout.
-pub const VERSION: u64 = 4;
+pub const VERSION: u64 = 5;
 /// The virtio device that a window is handed over through; virt-pci has 1234.
 pub const VIRTIO_DEVICE: u32 = 1235;
 /// Cards that a bridge takes, each with a window of its own.
@@ -53,6 +53,9 @@ pub mod header {
     /// How often the guest was asked to listen: it tells the calendar its time, which answers when what the guest shall
     /// hear has been said. From the support side.
     pub const LISTENS: usize = 14;
+    /// How long an interrupt takes until its handler runs, in picoseconds of a guest's virtual time, which the guest lets
+    /// pass then. From the support side.
+    pub const INTERRUPT_PS: usize = 15;
 }
 
 /// Accesses that the guest has put into the register ring.
@@ -90,7 +93,7 @@ pub const LOOKS: u64 = 0;
 pub const SLEEPS: u64 = 1;
 /// See [`SLEEPING`].
 pub const BUSY: u64 = 2;
-/// Message-signalled interrupts that the guest has taken.
+/// Message-signalled interrupts that the guest has taken: whose handlers have run, or are about to.
 pub const TAKEN: usize = 160;
 /// Times that the guest's poller was not running.
 pub const HICCUPS: usize = 176;

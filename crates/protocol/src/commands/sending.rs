@@ -30,7 +30,8 @@ command! {
 }
 
 command! {
-    /// Connects over TCP and sends zeros: the way to make a driver segment (TSO).
+    /// Connects over TCP and sends: the way to make a driver segment (TSO). Byte i of the connection's stream is
+    /// i modulo 251.
     TransmitTcp {
         /// Bytes to send.
         count_bytes: u64,

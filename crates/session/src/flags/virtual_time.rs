@@ -53,7 +53,7 @@ pub struct CostArguments {
     /// What a register access of the driver takes in virtual time [default: 0]
     #[arg(long, value_name = "TIME", requires = "virtual_time")]
     access_cost: Option<Span>,
-    /// What an interrupt takes besides its accesses, charged at the first of them [default: 0]
+    /// What an interrupt takes until its handler runs, besides the handler's accesses [default: 0]
     #[arg(long, value_name = "TIME", requires = "virtual_time")]
     interrupt_cost: Option<Span>,
     /// What a frame takes that the driver takes from its ring, or a descriptor that it has had sent, with all that is

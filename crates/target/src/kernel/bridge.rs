@@ -151,7 +151,8 @@ impl BridgePort {
             let ticks = span.as_secs_f64() * clock.ticks_per_second();
             words[word].store(ticks as u64, Release);
         }
-        if charge.is_some() {
+        if let Some(charge) = &charge {
+            words[layout::header::INTERRUPT_PS].store(charge.interrupt().as_ps(), Release);
             // How long we take is no matter: a debugger may hold us.
             words[layout::header::PATIENCE_TICKS].store(u64::MAX, Release);
             words[layout::header::IN_STEP].store(1, Release);
@@ -232,9 +233,7 @@ impl Port for BridgePort {
             served.accesses += u64::from(made_sense);
             served.malformed += u64::from(!made_sense);
             if let Some(charge) = &mut self.charge {
-                let taken = self.words[layout::TAKEN].load(Acquire);
-                let delay =
-                    charge.for_access(now, taken, nic, &mut self.line.host(now, &self.memory));
+                let delay = charge.for_access(now, nic, &mut self.line.host(now, &self.memory));
                 self.words[layout::DELAY_NS].store(delay, Release);
             }
             // After each: a level holds for a guest whose accesses have all been carried out.

@@ -8,6 +8,7 @@
 //!
 //! A [`Talker`](talker::Talker) around any of these has frames for the NIC, too.
 
+mod connection;
 pub mod in_turn;
 pub mod numbered;
 mod packet;

@@ -42,7 +42,7 @@ const CHECKSUM_OFFSET: usize = 6;
 
 /// UDP's checksum of a sound datagram whose payload is a head of ours and the filler (RFC 768). Its bytes behind the
 /// head are not looked at.
-fn checksum_of_numbered(frame: &[u8], payload_bytes: usize) -> Option<u16> {
+pub(super) fn checksum_of_numbered(frame: &[u8], payload_bytes: usize) -> Option<u16> {
     let word = |pair: &[u8]| u64::from(pair[0]) << 8 | u64::from(pair[1]);
     let words =
         |bytes: Range<usize>| Some(frame.get(bytes)?.chunks_exact(2).map(word).sum::<u64>());

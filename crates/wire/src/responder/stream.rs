@@ -1,13 +1,13 @@
 //! Bytes that are known by their place in a stream: byte i is i modulo 251.
 
-const PERIOD: usize = 251;
+use warikomi_protocol::payload::{FILLER_PERIOD as PERIOD, filler};
 
 /// Two periods: a whole one from any place in the first.
 const BYTES: [u8; 2 * PERIOD] = {
     let mut bytes = [0; 2 * PERIOD];
     let mut at = 0;
     while at < bytes.len() {
-        bytes[at] = (at % PERIOD) as u8;
+        bytes[at] = filler(at);
         at += 1;
     }
     bytes

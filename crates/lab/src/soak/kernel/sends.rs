@@ -61,7 +61,7 @@ pub(super) fn run(history: &KernelHistory, watch: &mut Watch) -> Result<Judged, 
     let transmit: Transmit = history.experiment()?;
     let cable = |host: JudgingHost| -> Box<dyn Wire> {
         match history.bug {
-            Some(Bug::Sending(bug)) => Box::new(PlantedWire::new(host, bug)),
+            Some(Bug::Sending(carried, bug)) => Box::new(PlantedWire::new(host, carried, bug)),
             _ => Box::new(host),
         }
     };

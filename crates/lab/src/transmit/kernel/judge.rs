@@ -13,6 +13,14 @@ use warikomi_wire::{Responder, Responses};
 /// and TCP, is answered as [`Responder`] does.
 pub type JudgingHost = JudgingPeer<InTurn, Responder>;
 
+/// Bytes of all connections so far.
+#[derive(Clone, Copy)]
+pub(super) struct Received {
+    pub(super) bytes: u64,
+    /// Of these, bytes that are not what the guest sends there.
+    pub(super) wrong_bytes: u64,
+}
+
 /// Tells the wire what comes next, and reads what came.
 pub struct Judge {
     judged: Judged<InTurn>,
@@ -51,9 +59,12 @@ impl Judge {
         lock(&self.cpu).as_ref().and_then(CpuTime::share)
     }
 
-    /// Bytes that the host has received over TCP.
-    pub(super) fn tcp_bytes(&self) -> u64 {
-        self.responses.tcp_bytes()
+    /// What the host has received over TCP.
+    pub(super) fn received(&self) -> Received {
+        Received {
+            bytes: self.responses.tcp_bytes(),
+            wrong_bytes: self.responses.tcp_wrong_bytes(),
+        }
     }
 }
 

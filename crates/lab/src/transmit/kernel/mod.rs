@@ -79,6 +79,7 @@ pub fn transmit(
     let time = time_base(session);
     let mut result = table("transmit", time, machine, target, options, &rows);
     result.warnings = warnings(&result, &Thresholds::default());
+    result.warnings.extend(row::sent_again(&rows));
     Ok(Transmitted { result, rows })
 }
 
@@ -156,15 +157,19 @@ fn run(
     let cpu = (!clock.is_virtual()).then(of_guest).transpose();
     judge.begin(expected, cpu.map_err(Error::CpuTime)?);
     session.target.card(CardId::FIRST)?.0.probe().restart(LOGGED_INTERRUPTS);
-    let (before, tcp_before) =
-        (session.target.card(CardId::FIRST)?.0.counters(), judge.tcp_bytes());
+    let (before, received_before) =
+        (session.target.card(CardId::FIRST)?.0.counters(), judge.received());
     let messages = send::send(&mut *session.target, options, case, count, run_id)?;
+    let (sent, unit) = match case.sender {
+        Sender::Tcp => (messages * u64::from(payload_bytes), "bytes"),
+        Sender::Pktgen | Sender::Udp => (messages, "messages"),
+    };
     let arrived = |judge: &Judge| match case.sender {
-        Sender::Tcp => (judge.tcp_bytes() - tcp_before) / u64::from(payload_bytes),
+        Sender::Tcp => judge.received().bytes - received_before.bytes,
         Sender::Pktgen | Sender::Udp => judge.seen().messages,
     };
     for _ in 0..LONGEST_DRAIN.as_millis() / LOOK.as_millis() {
-        if arrived(judge) >= messages {
+        if arrived(judge) >= sent {
             break;
         }
         session.target.serve_for(LOOK)?;
@@ -176,8 +181,16 @@ fn run(
         return Err(wrong(what.clone()));
     }
     let came = arrived(judge);
-    if came != messages {
-        return Err(wrong(format!("of {messages} messages sent, {came} came to the wire")));
+    if came != sent {
+        return Err(wrong(format!("of {sent} {unit} sent, {came} came to the wire")));
+    }
+    let wrong_bytes = judge.received().wrong_bytes - received_before.wrong_bytes;
+    if wrong_bytes > 0 {
+        return Err(wrong(format!("of {sent} bytes sent, {wrong_bytes} are not what was sent")));
+    }
+    if clock.is_virtual() && seen.sent_again > 0 {
+        // Nothing is late there, so the kernel has no reason of its own.
+        return Err(wrong(format!("{} frames were sent again", seen.sent_again)));
     }
     let (nic, _) = session.target.card(CardId::FIRST)?;
     let counted = since(nic.counters(), &before);

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
-use warikomi_measure::Samples;
+use warikomi_measure::{Samples, Warning};
 use warikomi_nic::{FunctionCounters, InterruptRecord};
 use warikomi_wire::peer::in_turn::Seen;
 
 use super::super::row::Row as CommonRow;
-use super::options::Case;
+use super::options::{Case, Sender};
 
 /// What one sender did with one size: the repetition of which the rate is the median. What does not apply,
 /// or could not be had, is absent.
@@ -30,6 +30,9 @@ pub struct Row {
     pub doorbells_per_packet: Option<f64>,
     /// Processor time of the guest, for each message, in nanoseconds.
     pub cpu_ns_per_packet: Option<f64>,
+    /// Frames of TCP whose bytes the kernel had sent before, in all repetitions: its timer fired, because no ACK was
+    /// back in time.
+    pub sent_again: Option<u64>,
     /// From an interrupt's rise to its handler, in microseconds: half took no longer.
     pub interrupt_delay_p50_us: Option<f64>,
     /// Why the guest cannot do it, in its own words.
@@ -44,6 +47,7 @@ pub(super) struct Outcome {
     pps: Option<f64>,
     cpu_share: Option<f64>,
     frames: u64,
+    sent_again: u64,
     doorbells: u64,
     interrupts: u64,
     descriptors: u64,
@@ -67,12 +71,24 @@ impl Outcome {
             pps: seconds.map(|seconds| messages as f64 / seconds),
             cpu_share,
             frames: seen.frames,
+            sent_again: seen.sent_again,
             doorbells: nic.doorbells,
             interrupts: nic.interrupts,
             descriptors: nic.tx_descriptors,
             interrupt_delay_p50_us: delay_p50_us(interrupts),
         }
     }
+}
+
+/// What is to be said of frames that a kernel has sent again.
+pub(super) fn sent_again(rows: &[Row]) -> Option<Warning> {
+    let frames: u64 = rows.iter().filter_map(|row| row.sent_again).sum();
+    (frames > 0).then(|| Warning {
+        what: format!(
+            "{frames} frames of TCP were sent again by the kernel: no ACK was back in time"
+        ),
+        hint: "repeat when nothing else runs on these cores".to_owned(),
+    })
 }
 
 fn delay_p50_us(interrupts: &[InterruptRecord]) -> Option<f64> {
@@ -91,8 +107,10 @@ impl Row {
     ) -> Row {
         let runs: Vec<_> = runs.map(Result::as_ref).collect();
         let reason = runs.iter().rev().find_map(|run| run.err());
-        let outcomes = runs.iter().filter_map(|run| run.ok()).collect();
-        Row { not_available: reason.cloned(), ..Row::new(case).with(outcomes) }
+        let outcomes: Vec<_> = runs.iter().filter_map(|run| run.ok()).collect();
+        let is_tcp = case.sender == Sender::Tcp && !outcomes.is_empty();
+        let sent_again = is_tcp.then(|| outcomes.iter().map(|outcome| outcome.sent_again).sum());
+        Row { not_available: reason.cloned(), sent_again, ..Row::new(case).with(outcomes) }
     }
 
     /// A row of which nothing is known yet but what it is of.
@@ -140,7 +158,7 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::{Completion, Sender};
+    use super::super::options::Completion;
     use super::*;
     use warikomi_pci::Vector;
 
@@ -156,6 +174,7 @@ mod tests {
         let seen = Seen {
             frames: 1_000,
             messages: 1_000,
+            sent_again: 2,
             began: Some(Time::ZERO),
             ended: Some(Time::ZERO + took),
             wrong: None,
@@ -182,8 +201,20 @@ mod tests {
         let delay_us = row.interrupt_delay_p50_us.unwrap();
         assert!((delay_us - 20.0).abs() < 0.1, "one that was not handled has no delay: {delay_us}");
         assert_eq!(Row::of(&CASE, [].iter()), Row::new(&CASE));
+        assert_eq!(row.sent_again, None, "that is of TCP");
         let refused = Row::of(&CASE, [Err("its own words".to_owned())].iter());
         assert_eq!(refused.not_available.as_deref(), Some("its own words"));
+    }
+
+    #[test]
+    fn what_a_kernel_has_sent_again_is_told_and_said() {
+        let case = Case { sender: Sender::Tcp, burst: None, tso: Some(true), ..CASE };
+        let row = Row::of(&case, [4, 1].map(|ms| Ok(outcome(Span::from_ms(ms)))).iter());
+        assert_eq!(row.sent_again, Some(4), "in all repetitions");
+        let warning = sent_again(&[row.clone(), row]).unwrap();
+        assert!(warning.what.starts_with("8 frames"), "{warning:?}");
+        let refused = Row::of(&case, [Err("its own words".to_owned())].iter());
+        assert_eq!((refused.sent_again, sent_again(&[refused])), (None, None));
     }
 
     #[test]

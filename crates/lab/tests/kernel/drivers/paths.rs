@@ -163,6 +163,7 @@ pub(super) fn segmentation(pair: &Pair) -> Option<()> {
     assert_eq!(sent.sent_bytes, BYTES);
     wait_until(&mut session, "all of it has arrived", |_| responses.tcp_bytes() >= BYTES);
     assert_eq!(responses.tcp_bytes(), BYTES, "and no more");
+    assert_eq!(responses.tcp_wrong_bytes(), 0, "as they were sent");
     let frames = on_the_wire(&mut session) - before.0;
     let descriptors = nic(&mut session).counters().tx_descriptors - before.1;
     assert!(frames > descriptors, "{frames} frames out of {descriptors} descriptors");

@@ -144,9 +144,11 @@ fn an_interrupt_is_not_lost_to_an_acknowledgement_that_lies_in_the_ring_already(
 #[test]
 fn in_virtual_time_the_guest_is_told_when_it_waits_and_answers_before_time_goes_on() {
     let time = VirtualClock::at_zero();
-    let costs = GuestCosts { access: Span::from_ns(250), ..GuestCosts::default() };
+    let [access, interrupt] = [Span::from_ns(250), Span::from_ps(1_500)];
+    let costs = GuestCosts { access, interrupt, ..GuestCosts::default() };
     let mut bench = Bench::attached(Attachment::InStep(costs), Clock::Virtual(time));
     assert_eq!(bench.words[layout::header::IN_STEP].load(Acquire), 1);
+    assert_eq!(bench.words[layout::header::INTERRUPT_PS].load(Acquire), 1_500);
     bench.ask(Space::Config, 4, Width::B2, Operation::Write(6));
     bench.poll(1);
     assert_eq!(bench.words[layout::DELAY_NS].load(Acquire), 250);

@@ -490,7 +490,7 @@ impl NicModel for Duo {
         ConfigSpace::builder(identity)
             .bar(regs::BAR, BarKind::Memory32, 4_096)
             .bar(regs::DOORBELL_BAR, BarKind::Memory64, 4_096)
-            .capability_at(0x50, Capability::msi(regs::QUEUES, true))
+            .capability_at(0x50, Capability::msi(regs::MESSAGES, true))
             .capability_at(0x70, Capability::msix(msix))
             .build()
     }

@@ -5,8 +5,8 @@
 //!
 //! **PCI**: 1234:0d02, class Ethernet. BAR 0, 4 KB of 32-bit memory: registers. BAR 2, 4 KB of 64-bit memory:
 //! a doorbell of 4 bytes for each transmit queue, the MSI-X table at 0x800 and the pending bits at 0xc00. MSI with
-//! two messages, which can be masked. Vector *n* tells of both queues with number *n*; vector 0 also tells of the
-//! link and of a failed transfer.
+//! four messages, which can be masked; the last two it never sends. Vector *n* tells of both queues with number *n*;
+//! vector 0 also tells of the link and of a failed transfer.
 //!
 //! **Registers** ([`regs::REGISTERS`]): little-endian, to be accessed in their own width; those of 8 bytes also by
 //! halves. CONTROL: RESET (1), TX_ENABLE (2), RX_ENABLE (4), STEER (8). INTR_STATUS (a 1 clears) and INTR_MASK:

@@ -13,6 +13,8 @@ pub(super) const PENDING: u32 = 0xc00;
 
 /// Queues of each direction, and vectors.
 pub(super) const QUEUES: u16 = 2;
+/// Messages that it may be granted: more than it has vectors, so that a driver can ask for an odd number of them.
+pub(super) const MESSAGES: u16 = 4;
 
 pub(super) const ID: u64 = 0x00;
 pub(super) const CONTROL: u64 = 0x04;
