@@ -57,9 +57,10 @@ impl World<'_> {
             let (queue, device) = (self.queue.next_due(), self.device.next_due());
             let arrival = self.injector.next_due();
             let next = core.at().min(queue).min(device).min(arrival);
-            if self.is_over(next) || next == Time::NEVER {
+            if self.is_over(next)? || next == Time::NEVER {
                 break;
             }
+            self.deadline.happens(self.now, next)?;
             self.now = self.now.max(next);
             self.recorder.now = self.now;
             if queue <= next {
@@ -137,16 +138,18 @@ impl World<'_> {
     }
 
     /// Whether there is no point in going on to `next`.
-    fn is_over(&mut self, next: Time) -> bool {
+    fn is_over(&mut self, next: Time) -> Result<bool, VirtualError> {
         let Some(until) = self.calm_until else {
             if self.is_quiet() {
                 let rounds = self.in_nic.div_ceil(self.options.buffers.max(1) as u64).max(1);
                 self.calm_until = Some(self.now + self.options.disturbances.bound * rounds);
                 self.recorder.emit(&Event::Calm { rounds });
+            } else if self.injector.done() {
+                self.wait_for_rest()?;
             }
-            return false;
+            return Ok(false);
         };
-        next > until || self.is_settled()
+        Ok(next > until || self.is_settled())
     }
 
     fn is_quiet(&mut self) -> bool {
@@ -174,7 +177,7 @@ impl World<'_> {
     }
 
     /// Whether the device has a driver that is ready.
-    fn is_served(&self) -> bool {
+    pub(super) fn is_served(&self) -> bool {
         self.current().is_some_and(|at| self.drivers[at].is_ready())
     }
 

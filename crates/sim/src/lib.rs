@@ -19,6 +19,7 @@ pub mod checkers;
 mod costs;
 mod costs_file;
 mod cpu;
+mod deadline;
 mod device;
 mod driver_steps;
 mod event_loop;

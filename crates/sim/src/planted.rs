@@ -32,15 +32,20 @@ pub enum Bug {
     LosesSent,
     /// Every 10th frame to be sent is sent twice.
     SendsTwice,
+    /// Frames from every 4th buffer are refused, though the device could send them.
+    RefusesSent,
     /// It hands its device over without a record.
     NoRecord,
     /// It goes on behind a dead driver with one frame less than there was.
     MissesOne,
+    /// It never hands its device over, and so no history ends in which it ought to.
+    #[cfg(test)]
+    KeepsDevice,
 }
 
 impl Bug {
-    /// Each of them.
-    pub const ALL: [Bug; 9] = [
+    /// Each that checkers find.
+    pub const ALL: [Bug; 10] = [
         Bug::NoLastLook,
         Bug::LeaksRefused,
         Bug::DeliversTwice,
@@ -48,6 +53,7 @@ impl Bug {
         Bug::Swaps,
         Bug::LosesSent,
         Bug::SendsTwice,
+        Bug::RefusesSent,
         Bug::NoRecord,
         Bug::MissesOne,
     ];
@@ -73,8 +79,11 @@ impl fmt::Display for Bug {
             Bug::Swaps => "a driver that swaps two frames",
             Bug::LosesSent => "a driver that loses a frame to be sent",
             Bug::SendsTwice => "a driver that sends twice",
+            Bug::RefusesSent => "a driver that refuses a frame that could be sent",
             Bug::NoRecord => "a driver that hands over without a record",
             Bug::MissesOne => "a driver that goes on wrongly behind a dead one",
+            #[cfg(test)]
+            Bug::KeepsDevice => "a driver that keeps its device",
         })
     }
 }
@@ -123,6 +132,7 @@ struct BadSink<'a> {
 
 const EVERY: u64 = 50;
 const EVERY_SENT: u64 = 10;
+const EVERY_BUFFER: u32 = 4;
 
 impl RxSink for BadSink<'_> {
     fn buffer(&mut self) -> Option<Buffer> {
@@ -214,6 +224,10 @@ impl NicDriver for Planted {
                 self.driver.transmit(hw, frame)?;
                 self.driver.transmit(hw, frame)
             }
+            // By its buffer: what is refused behind others is asked for again, and must be refused again.
+            Bug::RefusesSent if frame.token.is_multiple_of(EVERY_BUFFER) => {
+                Err(DriverError::Invalid("it does not like this buffer".into()))
+            }
             _ => self.driver.transmit(hw, frame),
         }
     }
@@ -238,10 +252,12 @@ impl NicDriver for Planted {
     }
 
     fn hand_over(&mut self, generation: u32) -> Result<(), DriverError> {
-        if self.bug == Bug::NoRecord {
-            return Ok(());
+        match self.bug {
+            Bug::NoRecord => Ok(()),
+            #[cfg(test)]
+            Bug::KeepsDevice => Err(DriverError::Invalid("there is no record".into())),
+            _ => self.driver.hand_over(generation),
         }
-        self.driver.hand_over(generation)
     }
 
     fn kick(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError> {

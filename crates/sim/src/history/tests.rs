@@ -168,6 +168,13 @@ fn a_driver_that_sends_twice_is_found() {
 }
 
 #[test]
+fn a_driver_that_refuses_a_frame_that_could_be_sent_is_found() {
+    let (checkers, _, failure) = found_by(Bug::RefusesSent, false);
+    assert_eq!(checkers, ["transmit"], "{failure}");
+    assert!(failure.to_string().contains("nothing kept the device from sending it"), "{failure}");
+}
+
+#[test]
 fn a_driver_that_hands_over_without_a_record_is_found() {
     let (checkers, _, failure) = found_by(Bug::NoRecord, false);
     assert!(checkers.contains(&"succession"), "{failure}");
