@@ -3,8 +3,6 @@
 use warikomi_clock::{Span, Time};
 
 use super::arrivals::START;
-use super::bed::Replacement;
-use super::world::World;
 use super::{Disturbances, VirtualError};
 
 /// The longest that a target may take to come to rest, once no frame comes and all that was planned is over. Of 27,000
@@ -46,35 +44,10 @@ impl Deadline {
     }
 
     /// How long has been waited for what nothing planned holds up, if that is too long.
-    fn overdue(&mut self, now: Time) -> Option<Span> {
+    pub(super) fn overdue(&mut self, now: Time) -> Option<Span> {
         let since = self.waits_since.get_or_insert(now);
         let waited = now.since(*since.max(&mut self.planned_until));
         (waited > LONGEST_WAIT).then_some(waited)
-    }
-}
-
-impl World<'_> {
-    /// No frame comes any more, and the target is not at rest: an error if that has been so for too long.
-    pub(super) fn wait_for_rest(&mut self) -> Result<(), VirtualError> {
-        match self.deadline.overdue(self.now) {
-            Some(waited) => Err(VirtualError::NoRest { waited, what: self.awaited() }),
-            None => Ok(()),
-        }
-    }
-
-    /// What keeps the target from being at rest.
-    fn awaited(&self) -> String {
-        if let Some(Replacement { old, new, phase }) = self.bed.replacement {
-            return format!("driver {new} to take the device of driver {old} ({phase:?})");
-        }
-        if self.away > 0 {
-            return format!("{} parts that are held, or to be started again", self.away);
-        }
-        if !self.kills.is_empty() {
-            return format!("the deaths of {} parts", self.kills.len());
-        }
-        let what = if self.is_served() { "an end of a fault" } else { "a driver that is ready" };
-        what.to_owned()
     }
 }
 

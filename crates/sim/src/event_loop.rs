@@ -8,6 +8,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_inject::Injection;
 
 use super::arrivals::START;
+use super::bed::Replacement;
 use super::cpu::Due;
 use super::stage::Stage;
 use super::trace::{Event, Part};
@@ -152,6 +153,29 @@ impl World<'_> {
         Ok(next > until || self.is_settled())
     }
 
+    /// No frame comes any more, and the target is not at rest: an error if that has been so for too long.
+    fn wait_for_rest(&mut self) -> Result<(), VirtualError> {
+        match self.deadline.overdue(self.now) {
+            Some(waited) => Err(VirtualError::NoRest { waited, what: self.awaited() }),
+            None => Ok(()),
+        }
+    }
+
+    /// What keeps the target from being at rest.
+    fn awaited(&self) -> String {
+        if let Some(Replacement { old, new, phase }) = self.bed.replacement {
+            return format!("driver {new} to take the device of driver {old} ({phase:?})");
+        }
+        if self.away > 0 {
+            return format!("{} parts that are held, or to be started again", self.away);
+        }
+        if !self.kills.is_empty() {
+            return format!("the deaths of {} parts", self.kills.len());
+        }
+        let what = if self.is_served() { "an end of a fault" } else { "a driver that is ready" };
+        what.to_owned()
+    }
+
     fn is_quiet(&mut self) -> bool {
         self.injector.done()
             && !self.faults_on
@@ -177,7 +201,7 @@ impl World<'_> {
     }
 
     /// Whether the device has a driver that is ready.
-    pub(super) fn is_served(&self) -> bool {
+    fn is_served(&self) -> bool {
         self.current().is_some_and(|at| self.drivers[at].is_ready())
     }
 
