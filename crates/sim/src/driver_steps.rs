@@ -14,7 +14,7 @@ use super::above::{Above, Attached, Moved};
 use super::cpu::TaskId;
 use super::device::Registers;
 use super::process::State;
-use super::trace::{Event, Part};
+use super::trace::{Event, Part, Parting};
 use super::world::{QueuedEvent, World};
 
 impl World<'_> {
@@ -133,7 +133,7 @@ impl World<'_> {
             });
         let (looks, interrupts) = self.done(at);
         let (looks, handled) = (looks - looked, interrupts - handled);
-        self.tell(at, was_driving, handled, moved);
+        self.tell(at, was_driving.then(|| self.parting(at, &step)), handled, moved);
         let spent = registers + self.costs_of(at, looks, handled, moved);
         self.pass_interrupts();
         if passed_on {
@@ -160,18 +160,29 @@ impl World<'_> {
         (looks, process.window.interrupts_taken())
     }
 
-    /// Reports what happened in a step.
-    fn tell(&mut self, at: usize, was_driving: bool, handled: u64, moved: Moved) {
+    /// How a driver has left its device, if it has, in a step that ended so.
+    fn parting(&self, at: usize, step: &Result<Step, RunError>) -> Parting {
+        match step {
+            Err(_) if self.has_accepted(at) => Parting::Failed,
+            Err(_) => Parting::Unaccepted,
+            Ok(Step::Ended { .. }) => Parting::Stopped,
+            Ok(_) => Parting::GaveAway,
+        }
+    }
+
+    /// Reports what happened in a step; of a driver that had the device before it, how it has left it, if it has.
+    fn tell(&mut self, at: usize, parting: Option<Parting>, handled: u64, moved: Moved) {
         self.counts.handled += handled;
         (0..handled).for_each(|_| self.recorder.emit(&Event::Handled));
         self.counts.polls_with_frames += u64::from(moved.received > 0);
         let process = &self.drivers[at];
         let generation = process.generation;
-        if process.is_driving() && !was_driving {
-            self.recorder.emit(&Event::Took { generation });
-        }
-        if !process.is_driving() && was_driving && process.driving.is_some() {
-            self.recorder.emit(&Event::Left { generation });
+        match parting {
+            None if process.is_driving() => self.recorder.emit(&Event::Took { generation }),
+            Some(how) if !process.is_driving() && process.driving.is_some() => {
+                self.recorder.emit(&Event::Left { generation, how });
+            }
+            _ => {}
         }
         self.in_nic = self.in_nic.saturating_sub(moved.received + moved.returned);
         if moved.forgotten {

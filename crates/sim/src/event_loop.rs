@@ -8,6 +8,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_inject::Injection;
 
 use super::arrivals::START;
+use super::bed::Replacement;
 use super::cpu::Due;
 use super::stage::Stage;
 use super::trace::{Event, Part};
@@ -57,9 +58,10 @@ impl World<'_> {
             let (queue, device) = (self.queue.next_due(), self.device.next_due());
             let arrival = self.injector.next_due();
             let next = core.at().min(queue).min(device).min(arrival);
-            if self.is_over(next) || next == Time::NEVER {
+            if self.is_over(next)? || next == Time::NEVER {
                 break;
             }
+            self.deadline.happens(self.now, next)?;
             self.now = self.now.max(next);
             self.recorder.now = self.now;
             if queue <= next {
@@ -137,16 +139,41 @@ impl World<'_> {
     }
 
     /// Whether there is no point in going on to `next`.
-    fn is_over(&mut self, next: Time) -> bool {
+    fn is_over(&mut self, next: Time) -> Result<bool, VirtualError> {
         let Some(until) = self.calm_until else {
             if self.is_quiet() {
                 let rounds = self.in_nic.div_ceil(self.options.buffers.max(1) as u64).max(1);
                 self.calm_until = Some(self.now + self.options.disturbances.bound * rounds);
                 self.recorder.emit(&Event::Calm { rounds });
+            } else if self.injector.done() {
+                self.wait_for_rest()?;
             }
-            return false;
+            return Ok(false);
         };
-        next > until || self.is_settled()
+        Ok(next > until || self.is_settled())
+    }
+
+    /// No frame comes any more, and the target is not at rest: an error if that has been so for too long.
+    fn wait_for_rest(&mut self) -> Result<(), VirtualError> {
+        match self.deadline.overdue(self.now) {
+            Some(waited) => Err(VirtualError::NoRest { waited, what: self.awaited() }),
+            None => Ok(()),
+        }
+    }
+
+    /// What keeps the target from being at rest.
+    fn awaited(&self) -> String {
+        if let Some(Replacement { old, new, phase }) = self.bed.replacement {
+            return format!("driver {new} to take the device of driver {old} ({phase:?})");
+        }
+        if self.away > 0 {
+            return format!("{} parts that are held, or to be started again", self.away);
+        }
+        if !self.kills.is_empty() {
+            return format!("the deaths of {} parts", self.kills.len());
+        }
+        let what = if self.is_served() { "an end of a fault" } else { "a driver that is ready" };
+        what.to_owned()
     }
 
     fn is_quiet(&mut self) -> bool {

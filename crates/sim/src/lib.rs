@@ -19,6 +19,7 @@ pub mod checkers;
 mod costs;
 mod costs_file;
 mod cpu;
+mod deadline;
 mod device;
 mod driver_steps;
 mod event_loop;
@@ -48,7 +49,7 @@ pub use costs_file::{CostsFile, CostsFileError};
 pub use options::{Disturbances, Options, Order, Sends, Topology, Trigger, Way};
 pub use outcome::{Counts, Outcome, VirtualError};
 pub use pair::Pair;
-pub use trace::{Event, Observer, Part};
+pub use trace::{Event, Observer, Part, Parting};
 pub use traffic::{Bursts, Traffic};
 
 /// Ignores all events.

@@ -1,7 +1,7 @@
 //! What came of it, or why nothing did.
 
 use serde::Serialize;
-use warikomi_clock::Span;
+use warikomi_clock::{Span, Time};
 use warikomi_inject::PlanError;
 use warikomi_measure::{Distribution, Samples};
 use warikomi_nic::RxOutcome;
@@ -117,6 +117,29 @@ pub enum VirtualError {
     /// A part dies again and again.
     #[error("a part of the target was started {0} times; its device does not recover")]
     Restarts(u32),
+    /// The target does not come to rest.
+    #[error(
+        "waited {waited} of virtual time for {what}; no frame comes any more, and nothing that was planned \
+         holds it up"
+    )]
+    NoRest {
+        /// How long.
+        waited: Span,
+        /// For what.
+        what: String,
+    },
+    /// What happens takes no time.
+    #[error(
+        "{events} things have happened at {:.3} µs of virtual time, which does not go on: give the costs of a \
+         driver's looks and steps, which must take some time",
+        at.as_ns() / 1e3
+    )]
+    NoTime {
+        /// How much has happened.
+        events: u64,
+        /// When.
+        at: Time,
+    },
     /// Messages cannot be sent and answered.
     #[error("there are no round trips: {0}")]
     RoundTrips(String),

@@ -1,6 +1,7 @@
 //! A card and a driver for it.
 
 use warikomi_driver::NicDriver;
+use warikomi_driver::run::Lineage;
 use warikomi_nic::{Nic, NicOptions};
 use warikomi_wire::{CountedSink, Wire};
 
@@ -10,12 +11,15 @@ type MakeCard = Box<dyn Fn(Box<dyn Wire>) -> Box<dyn Nic>>;
 type MakeDriver = Box<dyn Fn() -> Box<dyn NicDriver>>;
 /// What is wrong with a channel that has just given back what a dead driver had: so many buffers.
 pub(crate) type ChannelBug = fn(&Session, u64);
+/// What is wrong with what a driver sees of those before and after it.
+pub(crate) type LineageBug = fn(Lineage) -> Lineage;
 
 /// A card, and a driver for it: what makes them, again and again.
 pub struct Pair {
     card: MakeCard,
     driver: MakeDriver,
     pub(crate) channel_bug: Option<ChannelBug>,
+    pub(crate) lineage_bug: Option<LineageBug>,
 }
 
 impl Pair {
@@ -24,7 +28,12 @@ impl Pair {
         card: impl Fn(Box<dyn Wire>) -> Box<dyn Nic> + 'static,
         driver: impl Fn() -> Box<dyn NicDriver> + 'static,
     ) -> Pair {
-        Pair { card: Box::new(card), driver: Box::new(driver), channel_bug: None }
+        Pair {
+            card: Box::new(card),
+            driver: Box::new(driver),
+            channel_bug: None,
+            lineage_bug: None,
+        }
     }
 
     /// The NIC model of that name as it is, with the driver of the same name; `None` if there is no such pair.
@@ -46,6 +55,11 @@ impl Pair {
     ) -> Pair {
         let make = self.driver;
         Pair { driver: Box::new(move || driver(make())), ..self }
+    }
+
+    /// The same, with drivers that see their predecessors so.
+    pub(crate) fn with_lineage(self, bug: LineageBug) -> Pair {
+        Pair { lineage_bug: Some(bug), ..self }
     }
 
     /// The same, below a channel with a bug.

@@ -1,13 +1,18 @@
 //! Drivers with a bug in them, so that it is known that the checkers find it.
 
 use std::fmt;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
 #[cfg(test)]
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use warikomi_driver::state::{Held, Predecessor, Shown, StateArea};
+use warikomi_driver::run::Lineage;
+use warikomi_driver::state::{Held, Predecessor, Shown, StateArea, StateWords};
 use warikomi_driver::{
     Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
 };
+use warikomi_pci::attach::area;
+use warikomi_shared::Words;
 #[cfg(test)]
 use warikomi_stack::{Slice, flags, words};
 
@@ -32,15 +37,24 @@ pub enum Bug {
     LosesSent,
     /// Every 10th frame to be sent is sent twice.
     SendsTwice,
+    /// Frames from every 4th buffer are refused, though the device could send them.
+    RefusesSent,
     /// It hands its device over without a record.
     NoRecord,
     /// It goes on behind a dead driver with one frame less than there was.
     MissesOne,
+    /// It keeps a buffer when it stops its device.
+    KeepsStopped,
+    /// It resets the device, with which it ought to go on.
+    StartsAnew,
+    /// It never hands its device over, and so no history ends in which it ought to.
+    #[cfg(test)]
+    KeepsDevice,
 }
 
 impl Bug {
-    /// Each of them.
-    pub const ALL: [Bug; 9] = [
+    /// Each that checkers find.
+    pub const ALL: [Bug; 12] = [
         Bug::NoLastLook,
         Bug::LeaksRefused,
         Bug::DeliversTwice,
@@ -48,8 +62,11 @@ impl Bug {
         Bug::Swaps,
         Bug::LosesSent,
         Bug::SendsTwice,
+        Bug::RefusesSent,
         Bug::NoRecord,
         Bug::MissesOne,
+        Bug::KeepsStopped,
+        Bug::StartsAnew,
     ];
 
     /// Whether it shows only where faults strike or parts die.
@@ -59,7 +76,11 @@ impl Bug {
 
     /// The same card, with drivers that have this bug.
     pub fn planted_in(self, pair: Pair) -> Pair {
-        pair.with(move |driver| Box::new(Planted::new(driver, self)))
+        let pair = pair.with(move |driver| Box::new(Planted::new(driver, self)));
+        match self {
+            Bug::StartsAnew => pair.with_lineage(starts_anew),
+            _ => pair,
+        }
     }
 }
 
@@ -73,9 +94,46 @@ impl fmt::Display for Bug {
             Bug::Swaps => "a driver that swaps two frames",
             Bug::LosesSent => "a driver that loses a frame to be sent",
             Bug::SendsTwice => "a driver that sends twice",
+            Bug::RefusesSent => "a driver that refuses a frame that could be sent",
             Bug::NoRecord => "a driver that hands over without a record",
             Bug::MissesOne => "a driver that goes on wrongly behind a dead one",
+            Bug::KeepsStopped => "a driver that stops its device and keeps a buffer",
+            Bug::StartsAnew => "a successor that starts anew",
+            #[cfg(test)]
+            Bug::KeepsDevice => "a driver that keeps its device",
         })
+    }
+}
+
+/// What a driver sees of its predecessors: they never leave anything to go on with.
+fn starts_anew(lineage: Lineage) -> Lineage {
+    Lineage { area: Rc::new(Anew(lineage.area)), ..lineage }
+}
+
+/// A state area whose baton was always given for a start.
+struct Anew(StateWords);
+
+impl Words for Anew {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn load(&self, at: usize, order: Ordering) -> u64 {
+        let word = self.0.load(at, order);
+        let generation = u64::from(word as u32);
+        if at == area::BATON { area::how::START << 32 | generation } else { word }
+    }
+
+    fn store(&self, at: usize, value: u64, order: Ordering) {
+        self.0.store(at, value, order);
+    }
+
+    fn swap(&self, at: usize, value: u64, order: Ordering) -> u64 {
+        self.0.swap(at, value, order)
+    }
+
+    fn fence(&self) {
+        self.0.fence();
     }
 }
 
@@ -123,6 +181,7 @@ struct BadSink<'a> {
 
 const EVERY: u64 = 50;
 const EVERY_SENT: u64 = 10;
+const EVERY_BUFFER: u32 = 4;
 
 impl RxSink for BadSink<'_> {
     fn buffer(&mut self) -> Option<Buffer> {
@@ -148,6 +207,32 @@ impl RxSink for BadSink<'_> {
 
     fn returned(&mut self, buffer: Buffer) {
         if self.bug != Bug::LeaksRefused {
+            self.sink.returned(buffer);
+        }
+    }
+
+    fn named(&self, token: u32) -> Option<Buffer> {
+        self.sink.named(token)
+    }
+}
+
+/// What the driver gives back when it stops its device passes here, but for the first buffer.
+struct KeepingSink<'a> {
+    sink: &'a mut dyn RxSink,
+    kept: bool,
+}
+
+impl RxSink for KeepingSink<'_> {
+    fn buffer(&mut self) -> Option<Buffer> {
+        self.sink.buffer()
+    }
+
+    fn received(&mut self, frame: Received) {
+        self.sink.received(frame);
+    }
+
+    fn returned(&mut self, buffer: Buffer) {
+        if std::mem::replace(&mut self.kept, true) {
             self.sink.returned(buffer);
         }
     }
@@ -214,6 +299,10 @@ impl NicDriver for Planted {
                 self.driver.transmit(hw, frame)?;
                 self.driver.transmit(hw, frame)
             }
+            // By its buffer: what is refused behind others is asked for again, and must be refused again.
+            Bug::RefusesSent if frame.token.is_multiple_of(EVERY_BUFFER) => {
+                Err(DriverError::Invalid("it does not like this buffer".into()))
+            }
             _ => self.driver.transmit(hw, frame),
         }
     }
@@ -238,10 +327,12 @@ impl NicDriver for Planted {
     }
 
     fn hand_over(&mut self, generation: u32) -> Result<(), DriverError> {
-        if self.bug == Bug::NoRecord {
-            return Ok(());
+        match self.bug {
+            Bug::NoRecord => Ok(()),
+            #[cfg(test)]
+            Bug::KeepsDevice => Err(DriverError::Invalid("there is no record".into())),
+            _ => self.driver.hand_over(generation),
         }
-        self.driver.hand_over(generation)
     }
 
     fn kick(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError> {
@@ -282,6 +373,10 @@ impl NicDriver for Planted {
         sink: &mut dyn RxSink,
         sent: &mut dyn FnMut(u32),
     ) -> Result<(), DriverError> {
-        self.driver.quiesce(hw, sink, sent)
+        if self.bug != Bug::KeepsStopped {
+            return self.driver.quiesce(hw, sink, sent);
+        }
+        let mut keeping = KeepingSink { sink, kept: false };
+        self.driver.quiesce(hw, &mut keeping, sent)
     }
 }

@@ -8,7 +8,7 @@ use warikomi_pci::attach::layout::{orders, state};
 
 use super::bed::{Phase, Replacement};
 use super::process::Process;
-use super::trace::{Event, Part};
+use super::trace::{Event, Part, Parting};
 use super::world::{QueuedEvent, World};
 use super::{Order, Topology, VirtualError, Way};
 
@@ -38,7 +38,11 @@ impl World<'_> {
         self.bed.generations += 1;
         let generation = self.bed.generations;
         let (lineage, channel) = match &self.dma_layout.session {
-            Some(session) => (Some(self.bed.lineage(generation)), Some(session.upper()?)),
+            Some(session) => {
+                let lineage = self.bed.lineage(generation);
+                let lineage = self.pair.lineage_bug.map_or(lineage.clone(), |bug| bug(lineage));
+                (Some(lineage), Some(session.upper()?))
+            }
             None => (None, None),
         };
         let id = self.cpu.add(self.options.real_time);
@@ -190,8 +194,18 @@ impl World<'_> {
     fn leaves(&mut self, at: usize) {
         if self.drivers[at].is_driving() {
             let generation = self.drivers[at].generation;
-            self.recorder.emit(&Event::Left { generation });
+            let how = match (self.drivers[at].is_ready(), self.has_accepted(at)) {
+                (true, _) => Parting::Died,
+                (false, true) => Parting::Failed,
+                (false, false) => Parting::Unaccepted,
+            };
+            self.recorder.emit(&Event::Left { generation, how });
         }
+    }
+
+    /// Whether the driver has accepted the device, if it was given it.
+    pub(super) fn has_accepted(&self, at: usize) -> bool {
+        self.is_direct() || self.bed.baton.owner() == self.drivers[at].generation
     }
 
     /// The next driver gets the device: one that waits for it, or a new one.

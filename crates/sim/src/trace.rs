@@ -19,6 +19,22 @@ pub enum Part {
     Second = 2,
 }
 
+/// How a driver leaves its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Parting {
+    /// It has given it to another, which goes on with it.
+    GaveAway = 0,
+    /// It has stopped it.
+    Stopped = 1,
+    /// It has died while it served it.
+    Died = 2,
+    /// It has given up, or has died before it served it.
+    Failed = 3,
+    /// The same before it had accepted it: what its predecessor left is still there.
+    Unaccepted = 4,
+}
+
 /// An event of a run in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -98,10 +114,12 @@ pub enum Event {
         /// Generation of the driver.
         generation: u32,
     },
-    /// The driver of this generation has given the device away, or has stopped it.
+    /// The driver of this generation has the device no more.
     Left {
         /// Generation of the driver.
         generation: u32,
+        /// How it has left it.
+        how: Parting,
     },
     /// The application handed a frame over to be sent.
     Sent {
@@ -155,7 +173,7 @@ impl Event {
             Event::Quiescing => (20, 0, 0),
             Event::PoweredOn => (26, 0, 0),
             Event::Took { generation } => (21, generation.into(), 0),
-            Event::Left { generation } => (22, generation.into(), 0),
+            Event::Left { generation, how } => (22, generation.into(), how as u64),
             Event::Sent { sequence } => (23, sequence, 0),
             Event::OnWire { sequence } => (24, sequence.unwrap_or(NONE), 0),
             Event::SentBack { sequence, sent } => (25, sequence.unwrap_or(NONE), sent.into()),

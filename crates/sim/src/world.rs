@@ -9,6 +9,7 @@ use warikomi_measure::Samples;
 use super::arrivals::{Arrivals, START};
 use super::bed::Bed;
 use super::cpu::{Cpu, TaskId};
+use super::deadline::Deadline;
 use super::device::Device;
 use super::pool::{Packet, Pool};
 use super::process::Process;
@@ -85,6 +86,7 @@ pub(super) struct World<'o> {
     pub(super) away: u32,
     pub(super) faults_on: bool,
     pub(super) calm_until: Option<Time>,
+    pub(super) deadline: Deadline,
     /// The driver is told to stop for good.
     pub(super) ending: bool,
 }
@@ -135,6 +137,7 @@ impl<'o> World<'o> {
             away: 0,
             faults_on: !disturbances.faults.is_empty(),
             calm_until: None,
+            deadline: Deadline::new(disturbances),
             ending: false,
             device,
             tap,

@@ -69,7 +69,10 @@ impl Ledger {
 
     fn delivered(&mut self, token: u32, sequence: Option<u64>) -> Result<(), String> {
         let sequence = sequence.ok_or("the application has a packet that is none of ours")?;
-        self.carried.remove(&token);
+        let carried = self.carried.remove(&token);
+        if carried != Some(sequence) {
+            return Err(format!("packet {sequence} was delivered in the buffer of {carried:?}"));
+        }
         let fate = self.fate(sequence)?;
         if *fate != Fate::Received {
             return Err(format!("packet {sequence} was delivered, which is {fate:?}"));
@@ -161,5 +164,33 @@ impl Checker for Ledger {
             Event::End => self.settle(),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two packets are given up by the driver in two buffers, and reach the application in these.
+    fn delivered_in(tokens: [u32; 2]) -> Result<(), String> {
+        let mut ledger = Ledger::default();
+        let arrived =
+            |sequence| Event::Arrived { sequence, outcome: RxOutcome::OnRing, struck: false };
+        let received =
+            |token| Event::FrameReceived { token, sequence: Some(token.into()), bytes: 60 };
+        let delivered = |sequence: u64| Event::Delivered {
+            token: tokens[sequence as usize],
+            sequence: Some(sequence),
+        };
+        [arrived(0), arrived(1), received(0), received(1), delivered(0), delivered(1), Event::End]
+            .iter()
+            .try_for_each(|event| ledger.check(Time::ZERO, event))
+    }
+
+    #[test]
+    fn a_packet_is_delivered_in_the_buffer_that_it_was_given_up_in() {
+        assert_eq!(delivered_in([0, 1]), Ok(()));
+        let error = delivered_in([1, 0]).unwrap_err();
+        assert_eq!(error, "packet 0 was delivered in the buffer of Some(1)");
     }
 }

@@ -41,7 +41,7 @@ impl Checkers {
                 Box::new(Order::default()),
                 Box::new(Progress::new(bound)),
                 Box::new(Transmit::new(bound, may_fail)),
-                Box::new(Succession::new(may_fail)),
+                Box::new(Succession::new(options)),
             ],
             violations: Vec::new(),
         }

@@ -5,8 +5,9 @@ use warikomi_clock::{Span, Time};
 use super::checker::Checker;
 use crate::Event;
 
-/// Every frame that the application hands over is on the wire once at most, in order and unchanged, and comes
-/// back once; one that comes back as sent was on the wire.
+/// Every frame that the application hands over is on the wire once at most, in order and unchanged, and not any more once
+/// it has come back. It comes back once: as sent if it was on the wire. That it was not sent may only be said where the
+/// device may be at fault, or its driver was told to stop or has died.
 pub struct Transmit {
     bound: Span,
     /// The device may be at fault.
@@ -23,7 +24,7 @@ pub struct Transmit {
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     on_wire: bool,
-    /// It may come back as sent all the same: its driver was told to stop, or it is unknown.
+    /// It may come back either way, whatever was on the wire: its driver was told to stop, or has died.
     uncertain: bool,
 }
 
@@ -44,9 +45,10 @@ impl Transmit {
         {
             return Err(format!("frame {sequence} is on the wire behind frame {last}"));
         }
-        if let Some(known) = self.outstanding.get_mut(&sequence) {
-            known.on_wire = true;
-        }
+        let Some(known) = self.outstanding.get_mut(&sequence) else {
+            return Err(format!("frame {sequence} is on the wire, and had come back before"));
+        };
+        known.on_wire = true;
         Ok(())
     }
 
@@ -55,10 +57,21 @@ impl Transmit {
         let Some(known) = self.outstanding.remove(&sequence) else {
             return Err(format!("frame {sequence} came back, which was not on its way"));
         };
-        if sent && !known.on_wire && !known.uncertain && !self.may_fail {
-            return Err(format!("frame {sequence} came back as sent, and was not on the wire"));
+        if known.uncertain {
+            return Ok(());
         }
-        Ok(())
+        match (sent, known.on_wire) {
+            (true, false) if !self.may_fail => {
+                Err(format!("frame {sequence} came back as sent, and was not on the wire"))
+            }
+            (false, true) => {
+                Err(format!("frame {sequence} came back as not sent, and was on the wire"))
+            }
+            (false, false) if !self.may_fail => Err(format!(
+                "frame {sequence} came back as not sent, and nothing kept the device from sending it"
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn stopping(&mut self, at: Time) -> Result<(), String> {
@@ -105,5 +118,54 @@ impl Checker for Transmit {
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the checker says of the last of these events, and that it says nothing of those before.
+    fn judged(may_fail: bool, events: &[Event]) -> Result<(), String> {
+        let mut transmit = Transmit::new(Span::from_ms(200), may_fail);
+        let (last, before) = events.split_last().unwrap();
+        before.iter().for_each(|event| transmit.check(Time::ZERO, event).unwrap());
+        transmit.check(Time::ZERO, last)
+    }
+
+    const HANDED_OVER: Event = Event::Sent { sequence: 0 };
+    const ON_WIRE: Event = Event::OnWire { sequence: Some(0) };
+    const SENT: Event = Event::SentBack { sequence: Some(0), sent: true };
+    const NOT_SENT: Event = Event::SentBack { sequence: Some(0), sent: false };
+
+    #[test]
+    fn a_frame_that_comes_back_as_not_sent_needs_a_reason() {
+        let error = judged(false, &[HANDED_OVER, NOT_SENT]).unwrap_err();
+        assert!(error.contains("nothing kept the device from sending it"), "{error}");
+        assert_eq!(judged(true, &[HANDED_OVER, NOT_SENT]), Ok(()));
+        for reason in [Event::Quiescing, Event::Forgotten] {
+            assert_eq!(judged(false, &[HANDED_OVER, reason, NOT_SENT]), Ok(()));
+            assert_eq!(judged(false, &[HANDED_OVER, ON_WIRE, reason, NOT_SENT]), Ok(()));
+        }
+        // One that is handed over behind it has none.
+        assert!(judged(false, &[Event::Forgotten, HANDED_OVER, NOT_SENT]).is_err());
+    }
+
+    #[test]
+    fn a_frame_that_was_on_the_wire_does_not_come_back_as_not_sent() {
+        for may_fail in [false, true] {
+            let error = judged(may_fail, &[HANDED_OVER, ON_WIRE, NOT_SENT]).unwrap_err();
+            assert!(error.contains("as not sent, and was on the wire"), "{error}");
+            assert_eq!(judged(may_fail, &[HANDED_OVER, ON_WIRE, SENT]), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_frame_that_has_come_back_is_not_on_the_wire_any_more() {
+        for may_fail in [false, true] {
+            let events = [HANDED_OVER, Event::Forgotten, NOT_SENT, ON_WIRE];
+            let error = judged(may_fail, &events).unwrap_err();
+            assert!(error.contains("had come back before"), "{error}");
+        }
     }
 }
