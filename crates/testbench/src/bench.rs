@@ -188,7 +188,8 @@ impl<N: Nic + ?Sized> Bench<N> {
         1 << granted
     }
 
-    /// Switches messages on from [`MESSAGE`] on, by MSI if the card has that, otherwise by MSI-X. Memory decoding is on.
+    /// Switches messages on from [`MESSAGE`] on, by MSI if the card has that, otherwise by MSI-X. Memory
+    /// decoding is on.
     pub fn enable_messages(&mut self) {
         if self.capability(config::MSI).is_some() {
             self.enable_msi(MESSAGE);

@@ -4,9 +4,11 @@
 //! a fixed set of causes unseen, and looks at its rings afterwards. So a cause that does not stand may be
 //! acknowledged (also all at once, before a reset), but not one that the driver has read and acknowledged, and
 //! has not read since. That a driver has read all of its fixed set happens to those that acknowledge unseen, too: they
-//! are known by having acknowledged the same set before with a cause that they had not read. And whoever closes the
-//! mask of a cause begins anew with it: it may be acknowledged unseen before the mask is opened. Causes that come while the mask is closed may stand when it is opened: the interrupt
-//! comes then. Those that the driver knows of may not, because the interrupt would come for nothing.
+//! are known by having acknowledged the same set before with a cause that they had not read. And a driver that closes
+//! the mask of a cause begins anew with it: it may be acknowledged unseen before the mask is opened.
+//!
+//! Causes that come while the mask is closed may stand when it is opened: the interrupt comes then. Those that the
+//! driver knows of may not, because the interrupt would come for nothing.
 
 use warikomi_clock::{Span, Time};
 
