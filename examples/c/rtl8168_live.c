@@ -263,11 +263,17 @@ static int start(struct driver *v)
     return 0;
 }
 
+/* The first word of the last descriptor in use; 0 if none is. */
+static uint32_t last_word(struct descriptor *descriptors, const struct wk_in_use *ring)
+{
+    uint32_t last = (ring->index + in_use(ring) + ring->length - 1) % ring->length;
+    return in_use(ring) ? atomic_load_explicit(&descriptors[last].opts1, memory_order_acquire) : 0;
+}
+
 /* The driver before may have ended before it gave the last descriptor to the device: it was never begun. */
 static void count_out(struct descriptor *descriptors, struct wk_in_use *ring)
 {
-    uint32_t last = (ring->index + in_use(ring) + ring->length - 1) % ring->length;
-    if (in_use(ring) && !(descriptors[last].opts1 & ~RING_END))
+    if (in_use(ring) && !(last_word(descriptors, ring) & ~RING_END))
         ring->taken--;
 }
 
@@ -286,6 +292,8 @@ static int take_over(struct driver *v, uint32_t how)
     v->waiting = 0;
     wk_live_counted(l, v->counters);
     TRY(wk_write(&v->device, INTR_MASK, 2, 0));
+    if (!(last_word(v->tx, &l->tx) & OWN))
+        return 0;
     return wk_write(&v->device, TX_POLL, 1, NPQ); /* a doorbell may have been missing */
 }
 

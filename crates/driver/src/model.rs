@@ -262,7 +262,8 @@ pub trait NicDriver {
     /// need not interrupt: a driver that is about to sleep arms and looks once more.
     fn transmit_interrupts(&mut self, hw: &mut Hardware<'_>, on: bool) -> Result<(), DriverError>;
 
-    /// The state of the cable.
+    /// The state of the cable. A change of it may be acknowledged together with frames that came beside it: a look at
+    /// the rings comes before a sleep, as after [`acknowledge`](Self::acknowledge).
     fn link(&mut self, hw: &mut Hardware<'_>) -> Result<Link, DriverError>;
 
     /// The device's own address.
@@ -284,7 +285,8 @@ pub trait NicDriver {
 
     /// Goes on where another driver stopped, instead of [`init`](Self::init): the device is not reset, and
     /// nothing is stored anywhere until all that was left has been found to make sense. `shown` is what
-    /// the layer above has been shown. Interrupts are masked, and the doorbell is rung.
+    /// the layer above has been shown. Interrupts are masked, and the doorbell is rung if the last frame is
+    /// still the device's.
     fn take_over(
         &mut self,
         hw: &mut Hardware<'_>,

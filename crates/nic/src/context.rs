@@ -121,11 +121,6 @@ impl<'a> NicContext<'a> {
         }
     }
 
-    /// Transmit descriptors that the card has carried out so far.
-    pub(crate) fn tx_descriptors(&self) -> u64 {
-        self.lent.counters.tx_descriptors
-    }
-
     /// Asserts an interrupt; nothing if it is asserted already.
     #[inline]
     pub fn raise(&mut self, vector: Vector) {

@@ -20,10 +20,12 @@ const UDP_HEADER: usize = 8;
 // IPv4 header (RFC 791, 3.1) and IPv6 header (RFC 8200, 3).
 const IPV4_LENGTH: usize = 2;
 const IPV4_IDENTIFICATION: usize = 4;
+const IPV4_PROTOCOL: usize = 9;
 const IPV4_CHECKSUM: usize = 10;
 const IPV4_HEADER: usize = 20;
 const IPV4_ADDRESSES: usize = 12;
 const IPV6_LENGTH: usize = 4;
+const IPV6_NEXT_HEADER: usize = 6;
 const IPV6_ADDRESSES: usize = 8;
 const IPV6_HEADER: usize = 40;
 
@@ -87,6 +89,14 @@ impl Headers {
             _ => return None,
         };
         (ip_end <= transport).then_some(Headers { ip, ip_end, ipv4, transport })
+    }
+
+    /// Whether the IP header says that it ends where the transport header begins, and that this is one of `protocol`.
+    /// Behind the fixed header of IPv6 further ones may stand, which are not looked through.
+    pub(crate) fn lead_to(&self, frame: &[u8], protocol: u8) -> bool {
+        let at = self.ip + if self.ipv4 { IPV4_PROTOCOL } else { IPV6_NEXT_HEADER };
+        let direct = self.ip_end == self.transport;
+        if direct { frame.get(at) == Some(&protocol) } else { !self.ipv4 }
     }
 
     /// Whether an IP header has room.

@@ -188,6 +188,16 @@ impl<N: Nic + ?Sized> Bench<N> {
         1 << granted
     }
 
+    /// Switches messages on from [`MESSAGE`] on, by MSI if the card has that, otherwise by MSI-X. Memory
+    /// decoding is on.
+    pub fn enable_messages(&mut self) {
+        if self.capability(config::MSI).is_some() {
+            self.enable_msi(MESSAGE);
+        } else {
+            self.enable_msix(MESSAGE);
+        }
+    }
+
     /// Switches MSI-X on, with every vector unmasked; how many there are. The data of their messages
     /// counts up. Memory decoding is on.
     pub fn enable_msix(&mut self, first: MsiMessage) -> u32 {

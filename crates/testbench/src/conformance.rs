@@ -5,8 +5,10 @@ use warikomi_nic::register::{Access, Register};
 use warikomi_nic::{Link, ModelInfo, RxCounters, RxOutcome};
 use warikomi_pci::{Interrupt, Width};
 
-use crate::bench::{Bench, MEMORY, MEMORY_AND_MASTER};
-use crate::cards::Subject;
+use crate::bench::{self, Bench, MEMORY_AND_MASTER};
+use crate::cards::step::{BASE, MEMORY, Step, TxRequest};
+use crate::cards::{Subject, TestCard, misstep};
+use crate::history::World;
 
 const WIDTHS: [Width; 4] = [Width::B1, Width::B2, Width::B4, Width::B8];
 const PATTERNS: [u64; 4] = [u64::MAX, 0x5555_5555_5555_5555, 0xdead_beef_0bad_f00d, 0x0000_ffff];
@@ -38,14 +40,30 @@ impl Card {
 
     /// Writes something to every register, from the last to the first.
     fn write_all_registers(&mut self, pattern: u64) {
-        for row in self.info.registers.iter().rev() {
-            for at in (row.offset..row.offset + row.width).step_by(4) {
-                let value = pattern.rotate_left(u32::from(at));
-                self.bench.bar_write(row.bar, at.into(), Width::B4, value);
-            }
-        }
-        self.bench.wait(Span::from_ms(1));
+        write_all_registers(&mut self.bench, pattern);
     }
+}
+
+/// Writes something to every register, from the last to the first.
+fn write_all_registers(bench: &mut Bench, pattern: u64) {
+    for row in bench.nic.info().registers.iter().rev() {
+        for at in (row.offset..row.offset + row.width).step_by(4) {
+            let value = pattern.rotate_left(u32::from(at));
+            bench.bar_write(row.bar, at.into(), Width::B4, value);
+        }
+    }
+    bench.wait(Span::from_ms(1));
+}
+
+/// Lets an orderly driver open the card, with this in the command register. It has a link then, and buffers.
+fn open(world: &mut World, card: &dyn TestCard, command: u64) {
+    for mut step in card.open(8, 2_000) {
+        if let Step::Config { offset: 4, value, .. } = &mut step {
+            *value = command;
+        }
+        world.apply(&step);
+    }
+    world.apply(&Step::Wait { us: 50_000 });
 }
 
 /// Rows of the register table follow each other, have a width that an access can have unless there is no register
@@ -131,45 +149,75 @@ pub fn read_only_registers_cannot_be_written(subject: &Subject) {
     }
 }
 
-/// No transfer and no message while bus mastering is off.
+/// No transfer and no message while bus mastering is off: of a card that is open, and makes both while it is on.
 pub fn without_bus_mastering_memory_stays_as_it_is(subject: &Subject) {
-    let mut card = Card::new(subject, 0x0402);
-    card.bench.put_bytes(0, &vec![0xa5; MEMORY]);
-    for pattern in PATTERNS {
-        card.write_all_registers(pattern);
-        card.bench.receive(&[0xff; 60]);
+    let card = subject.card;
+    for (master, command) in [(true, MEMORY_AND_MASTER), (false, 0x0402)] {
+        let mut world = World::new(subject);
+        world.apply(&Step::Config { offset: 4, width: Width::B2, value: command });
+        if card.abilities().messages {
+            world.bench.enable_messages();
+        }
+        open(&mut world, card, command);
+        let before = world.bench.bytes(BASE, MEMORY);
+        world.apply(&misstep::frame());
+        world.apply(&Step::Wait { us: 1_000 });
+        assert_eq!(world.bench.bytes(BASE, MEMORY) != before, master);
+        world.apply(&Step::Transmit(TxRequest { opts: [0; 2], pieces: 1, bytes: 200 }));
+        world.apply(&Step::Wait { us: 1_000 });
+        assert_eq!(world.bench.nic.wire().counters().tx_frames > 0, master);
+        assert_eq!(world.bench.line.messages() > 0, master && card.abilities().messages);
+        if !master {
+            stays_as_it_is(world.bench);
+        }
     }
-    assert!(card.bench.bytes(0, MEMORY).iter().all(|byte| *byte == 0xa5));
-    assert_eq!(card.bench.line.messages(), 0);
+}
+
+/// Whatever is written to registers of a card that is no bus master.
+fn stays_as_it_is(mut bench: Bench) {
+    bench.put_bytes(BASE, &[0xa5; MEMORY]);
+    for pattern in PATTERNS {
+        write_all_registers(&mut bench, pattern);
+        bench.receive(&[0xff; 60]);
+    }
+    assert!(bench.bytes(BASE, MEMORY).iter().all(|byte| *byte == 0xa5));
+    assert_eq!(bench.line.messages(), 0);
 }
 
 /// A card that nobody has set up takes no frame, writes nothing and does not interrupt.
 pub fn a_nic_that_is_off_receives_nothing(subject: &Subject) {
     let mut bench = Card::new(subject, MEMORY_AND_MASTER).bench;
-    bench.put_bytes(0, &vec![0xff; MEMORY]);
+    bench.put_bytes(0, &vec![0xff; bench::MEMORY]);
     for fill in [0x00, 0x02, 0xff] {
         assert_eq!(bench.receive(&[fill; 60]), RxOutcome::NotReceiving);
     }
     assert!(!bench.nic.receiving());
-    assert!(bench.bytes(0, MEMORY).iter().all(|byte| *byte == 0xff));
+    assert!(bench.bytes(0, bench::MEMORY).iter().all(|byte| *byte == 0xff));
     assert_eq!(bench.progress(), RxCounters::default());
     assert_eq!(bench.raised(), 0);
 }
 
-/// Without messages the INTA# wire is asserted and released in turn, as often as interrupts are raised.
+/// Without messages the INTA# wire is asserted and released in turn, as often as interrupts are raised: by each frame
+/// of a card that is open.
 pub fn the_intx_wire_goes_up_and_down_in_turn(subject: &Subject) {
-    let mut card = Card::new(subject, 0x0006);
-    for pattern in PATTERNS.iter().cycle().take(40) {
-        card.write_all_registers(*pattern);
+    let mut world = World::new(subject);
+    for pattern in PATTERNS.iter().cycle().take(12) {
+        let before = world.bench.line.rises();
+        open(&mut world, subject.card, 0x0006);
+        world.apply(&misstep::frame());
+        world.apply(&Step::Wait { us: 1_000 });
+        assert!(world.bench.line.rises() > before);
+        write_all_registers(&mut world.bench, *pattern);
     }
+    let bench = &mut world.bench;
     let level = |interrupt| match interrupt {
         Interrupt::Intx(level) => level,
         Interrupt::Msi(_) => panic!("MSI is off"),
     };
-    let levels: Vec<bool> = card.bench.line.take().into_iter().map(level).collect();
+    let levels: Vec<bool> = bench.line.take().into_iter().map(level).collect();
     assert!(levels.iter().enumerate().all(|(i, level)| *level == (i % 2 == 0)), "{levels:?}");
     let raised = levels.iter().filter(|level| **level).count() as u64;
-    assert_eq!(raised, card.bench.raised());
+    assert_eq!(raised, bench.raised());
 }
 
 /// A cable that is pulled or plugged means work for the driver, whatever it has asked to be told.
@@ -184,12 +232,16 @@ pub fn a_change_of_the_link_announces_work(subject: &Subject) {
 /// Neither writes nor power-on change who it is, and power-on closes it.
 pub fn identification_does_not_change(subject: &Subject) {
     let mut bench = Card::new(subject, MEMORY_AND_MASTER).bench;
-    let id = bench.config_read(0, Width::B4);
-    for offset in (0..256).step_by(4) {
-        bench.config(offset, Width::B4, 0xffff_ffff);
+    // Vendor and device, revision and class, subsystem.
+    let who = |bench: &mut Bench| [0x00, 0x08, 0x2c].map(|at| bench.config_read(at, Width::B4));
+    let id = who(&mut bench);
+    for value in [0xffff_ffff, 0] {
+        (0..256).step_by(4).for_each(|offset| bench.config(offset, Width::B4, value));
+        assert_eq!(who(&mut bench), id, "written");
     }
+    bench.config(4, Width::B2, MEMORY_AND_MASTER);
     bench.host(|nic, host| nic.power_on(host));
-    assert_eq!(bench.config_read(0, Width::B4), id);
+    assert_eq!(who(&mut bench), id);
     assert_eq!(bench.config_read(4, Width::B2) & 7, 0);
 }
 

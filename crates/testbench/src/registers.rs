@@ -2,6 +2,9 @@
 
 use warikomi_pci::{Mmio, MmioError, Width};
 
+use crate::frame::frame;
+use crate::mmio::DirectMmio;
+
 /// A device whose registers read as the test wants, until it is gone.
 pub struct LyingRegisters {
     /// Vendor and device number, so that a driver takes it for its own.
@@ -82,6 +85,41 @@ impl Mmio for LyingRegister<'_> {
     }
     fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError> {
         self.device.config_write(offset, width, value)
+    }
+}
+
+/// A card to which a frame comes right before a driver's first read.
+pub(crate) struct FrameBeforeRead<'a> {
+    pub(crate) mmio: DirectMmio<'a>,
+    /// The frame has not come yet.
+    pub(crate) waits: bool,
+}
+
+impl Mmio for FrameBeforeRead<'_> {
+    fn register_bar(&self) -> u8 {
+        self.mmio.register_bar()
+    }
+
+    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
+        if std::mem::take(&mut self.waits) {
+            self.mmio.bench.receive(&frame(60, 0));
+        }
+        self.mmio.bar_read(bar, offset, width)
+    }
+    fn bar_write(
+        &mut self,
+        bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) -> Result<(), MmioError> {
+        self.mmio.bar_write(bar, offset, width, value)
+    }
+    fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
+        self.mmio.config_read(offset, width)
+    }
+    fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError> {
+        self.mmio.config_write(offset, width, value)
     }
 }
 

@@ -70,7 +70,8 @@ impl DescriptorFifo {
         let changed = status & regs::LINK_CHANGED != 0;
         if changed {
             self.link_changed = true;
-            write32(mmio, regs::INTR_STATUS, regs::LINK_CHANGED)?;
+            // With what came beside it: that would hold the level up, and nothing would interrupt any more.
+            write32(mmio, regs::INTR_STATUS, ROUTINE | regs::LINK_CHANGED)?;
         }
         Ok(changed)
     }

@@ -118,7 +118,8 @@ impl Rtl8139 {
         let changed = status & regs::LINK_CHG != 0;
         if changed {
             self.link_changed = true;
-            write16(mmio, regs::INTR_STATUS, regs::LINK_CHG)?;
+            // With what came beside it: that would hold the level up, and nothing would interrupt any more.
+            write16(mmio, regs::INTR_STATUS, ROUTINE | regs::LINK_CHG)?;
         }
         Ok(changed)
     }

@@ -182,7 +182,8 @@ impl Rtl8168 {
         let changed = status & regs::LINK_CHG != 0;
         if changed {
             self.link_changed = true;
-            write16(mmio, regs::INTR_STATUS, regs::LINK_CHG)?;
+            // With what came beside it: that would hold the level up, and nothing would interrupt any more.
+            write16(mmio, regs::INTR_STATUS, ROUTINE | regs::LINK_CHG)?;
         }
         Ok(changed)
     }
@@ -343,8 +344,10 @@ impl NicDriver for Rtl8168 {
     ) -> Result<Held, DriverError> {
         self.take_over_rings(hw.memory, predecessor, shown)?;
         write16(hw.mmio, regs::INTR_MASK, 0)?;
-        // Whoever was here last may not have got to it.
-        write8(hw.mmio, regs::TX_POLL, regs::NPQ)?;
+        // The predecessor may not have got to it. For a ring that the device is done with it would be one too many.
+        if self.tx.is_under_way(hw.memory)? {
+            write8(hw.mmio, regs::TX_POLL, regs::NPQ)?;
+        }
         Ok(self.held())
     }
 

@@ -116,6 +116,12 @@ impl Transmitter {
         self.used > 0
     }
 
+    /// Whether the device has not got to the last of its frames: it may lack a doorbell.
+    pub(super) fn is_under_way(&self, memory: &dyn DmaMemory) -> Result<bool, DriverError> {
+        let Some(last) = self.frames.back() else { return Ok(false) };
+        Ok(memory.load_u32(self.at(last.last))? & regs::DESC_OWN != 0)
+    }
+
     /// Descriptors that hold nothing.
     #[inline]
     pub(super) fn room(&self) -> usize {

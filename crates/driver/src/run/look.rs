@@ -15,7 +15,7 @@ pub(super) const HOUSEKEEP_EVERY: u64 = 64;
 const REPORT_EVERY: Span = Span::from_us(100);
 /// How long nothing must have happened before the driver does what takes long.
 const IDLE: Span = Span::from_us(200);
-/// How often the link and the support side are looked at, when idle.
+/// How often the link and the support side are looked at, when idle or never asleep.
 const LOOK_EVERY: Span = Span::from_ms(50);
 
 impl DriverLoop {
@@ -44,15 +44,19 @@ impl DriverLoop {
         }
         self.report(on, now);
         self.note(on);
-        if now.since(self.active) > IDLE {
+        let idle = now.since(self.active) > IDLE;
+        if idle {
             self.look_if_changed(on)?;
-            if now.since(self.looked) > LOOK_EVERY {
-                self.looked = now;
-                on.device.check_support()?;
-                self.look_above(on)?;
-                self.look_at_link(on)?;
-                self.passed = None;
-            }
+        }
+        // One that stays awake never arms again, so a change of the link stands, and holds the level up, until it is
+        // looked at: also when packets never pause.
+        let awake = self.receiver.strategy() == Strategy::Awake;
+        if (idle || awake) && now.since(self.looked) > LOOK_EVERY {
+            self.looked = now;
+            on.device.check_support()?;
+            self.look_above(on)?;
+            self.look_at_link(on)?;
+            self.passed = None;
         }
         self.housekeep_orders(on, now)
     }

@@ -36,7 +36,7 @@ fn the_longest_frame_goes_out_in_pieces_and_one_byte_more_is_refused() {
 fn tcp(bytes: usize) -> Vec<u8> {
     let mut whole = frame(bytes, 3);
     whole[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
-    whole[34 + 12] = 5 << 4;
+    (whole[14 + 9], whole[34 + 12]) = (6, 5 << 4);
     whole
 }
 

@@ -74,6 +74,40 @@ fn the_rings_end_mark_stays_whatever_comes() {
     }
 }
 
+/// The doorbell of a driver that takes over, and what a strict card has against it: the frames that are sent then.
+fn taken_over(predecessor: Predecessor, rung: usize, not_rung: usize) -> usize {
+    let mut rig = Rig::new(&Subject::of(RTL8168).strict(), 4, 2_048);
+    let state = StateArea::new(Rc::new(LocalWords::new()));
+    rig.driver.keep_state(state.clone(), Shown::default()).unwrap();
+    rig.init(4).unwrap();
+    // Names of frames are none of buffers.
+    let frames = |from: usize, count: usize| (100 + from..).take(count).map(|n| n as u32);
+    let put = |rig: &mut Rig, token| assert!(rig.put(&[&[0x5a; 60]], token).unwrap());
+    frames(0, rung).for_each(|token| put(&mut rig, token));
+    rig.kick();
+    frames(rung, not_rung).for_each(|token| put(&mut rig, token));
+    rig.driver.hand_over(1).unwrap();
+    assert_eq!(rig.bench.sent().len(), rung);
+    rig.driver = Box::new(Rtl8168::new());
+    rig.driver.keep_state(state, Shown::default()).unwrap();
+    let held = rig.with(|driver, hw| driver.take_over(hw, predecessor, Shown::default())).unwrap();
+    assert_eq!(held.sending.len(), rung + not_rung);
+    rig.bench.settle();
+    let found = rig.bench.nic.strict().expect("a strict card").findings();
+    assert_eq!(found.list(), [], "{predecessor:?}, {rung} rung, {not_rung} not");
+    rig.bench.sent().len()
+}
+
+#[test]
+fn a_driver_that_takes_over_rings_only_for_frames_that_the_card_has() {
+    for predecessor in [Predecessor::HandedOver, Predecessor::Died] {
+        for rung in [0, 1, 5] {
+            assert_eq!(taken_over(predecessor, rung, 0), 0, "a quiet ring");
+            assert_eq!(taken_over(predecessor, rung, 3), 3, "a doorbell was missing");
+        }
+    }
+}
+
 /// Buffers by their names only, as for a driver that has taken over.
 struct Names(u32);
 

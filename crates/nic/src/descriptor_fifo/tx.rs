@@ -9,7 +9,7 @@ use super::fifo::Fifo;
 use super::regs;
 use super::tx_queue::{Packet, Request, Transmitter};
 use crate::NicContext;
-use crate::checksum::type_behind_tag;
+use crate::checksum::{TCP, type_behind_tag};
 use crate::queue::{Outgoing, TxFormat};
 use crate::segment::{Headers, Segmenter};
 use crate::strict::{FindingKind, Place};
@@ -103,6 +103,7 @@ impl Sender<'_> {
     ) -> bool {
         let ether_type = type_behind_tag(packet);
         let headers = ether_type.and_then(|at| Headers::find(packet, at, transport));
+        let headers = headers.filter(|headers| headers.lead_to(packet, TCP));
         let segmenter = headers.and_then(|headers| Segmenter::new(packet, headers, mss));
         let Some(segmenter) = segmenter.map(|it| it.with_sums_of_its_own(packet)) else {
             return false;

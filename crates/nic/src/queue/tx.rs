@@ -98,6 +98,8 @@ pub struct TxQueue<F: TxFormat> {
     /// What the engine has found at its head, and whether it makes a frame.
     pub(super) chain: Vec<TxDescriptor<F::Place, F::Words>>,
     pub(super) usable: bool,
+    /// Descriptors of this queue that were carried out and given back.
+    pub(super) done: u64,
     pub(super) watch: Watch<F::Place>,
     pub(super) bell: Bell,
 }
@@ -105,8 +107,8 @@ pub struct TxQueue<F: TxFormat> {
 impl<F: TxFormat> TxQueue<F> {
     pub(super) fn new(format: F) -> Self {
         let (head, chain) = (F::Place::default(), Vec::new());
-        let (watch, pending, usable) = (Watch::default(), false, false);
-        TxQueue { format, head, pending, chain, usable, watch, bell: Bell::default() }
+        let (watch, bell) = (Watch::default(), Bell::default());
+        TxQueue { format, head, pending: false, chain, usable: false, done: 0, watch, bell }
     }
 
     /// The descriptor that the engine looks at next.
@@ -126,7 +128,7 @@ impl<F: TxFormat> TxQueue<F> {
         let queue = Queue {
             place,
             head: self.head,
-            completed: cx.tx_descriptors(),
+            completed: self.done,
             most: F::DESCRIPTORS,
             source: F::SOURCE,
             look: &|cx, place| self.format.look(cx, place),
@@ -175,6 +177,7 @@ impl<F: TxFormat> TxQueue<F> {
             self.format.give_back(cx, descriptor, frames)?;
             self.head = descriptor.next;
         }
+        self.done += self.chain.len() as u64;
         cx.descriptors_sent(self.chain.len());
         Ok(())
     }

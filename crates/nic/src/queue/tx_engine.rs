@@ -227,9 +227,8 @@ impl<F: TxFormat> TxEngine<F> {
     fn judge_doorbell(&mut self, cx: &mut NicContext<'_>, number: u16) {
         let enabled = self.enabled;
         let queue = &mut self.queues[usize::from(number)];
-        let done = cx.tx_descriptors();
         let owned = queue.format.look(cx, queue.head()).is_some();
-        let (kind, what, source) = match queue.bell.ring(cx.now(), done, owned) {
+        let (kind, what, source) = match queue.bell.ring(cx.now(), queue.done, owned) {
             _ if !queue.format.is_set() => {
                 (FindingKind::RingNotSet, "rung without a ring", F::SOURCE)
             }

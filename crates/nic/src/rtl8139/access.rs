@@ -150,7 +150,7 @@ impl Rtl8139 {
             regs::RX_READ => self.set_read(cx, value as u16),
             regs::INTR_MASK => self.intr.set_mask(cx, value as u32),
             regs::TX_CONFIG => {
-                let settings = value as u32 & !regs::VERSION_MASK;
+                let settings = value as u32 & !(regs::VERSION_MASK | regs::TX_CLEAR_ABORT);
                 self.file.set(row, (settings | self.chip.version).into());
             }
             regs::RX_CONFIG => {

@@ -120,6 +120,9 @@ pub(super) const C_CAUSES: u32 = SYS_ERR
 /// Those that the C+ mode adds (8139cp.c, IntrAll).
 pub(super) const CPLUS_CAUSES: u32 = SW_INT | TX_DESC_UNAVAIL;
 
+/// TxConfig: sends an aborted frame again; write only (8139too.c, TxClearAbt).
+pub(super) const TX_CLEAR_ABORT: u32 = 1 << 0;
+
 // RxConfig (section 5.8); the low six bits are the filter's.
 pub(super) const RX_NO_WRAP: u32 = 1 << 7;
 pub(super) const RX_LENGTH_SHIFT: u32 = 11;

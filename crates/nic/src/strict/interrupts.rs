@@ -3,8 +3,12 @@
 //! Drivers do so in two ways. One reads the status and acknowledges what it has read; the other acknowledges
 //! a fixed set of causes unseen, and looks at its rings afterwards. So a cause that does not stand may be
 //! acknowledged (also all at once, before a reset), but not one that the driver has read and acknowledged, and
-//! has not read since. Causes that come while the mask is closed may stand when it is opened: the interrupt
-//! comes then. Those that the driver knows of may not, because the interrupt would come for nothing.
+//! has not read since. That a driver has read all of its fixed set happens to those that acknowledge unseen, too: they
+//! are known by having acknowledged the same set before with a cause that they had not read. And a driver that closes
+//! the mask of a cause begins anew with it: it may be acknowledged unseen before the mask is opened.
+//!
+//! Causes that come while the mask is closed may stand when it is opened: the interrupt comes then. Those that the
+//! driver knows of may not, because the interrupt would come for nothing.
 
 use warikomi_clock::{Span, Time};
 
@@ -13,6 +17,9 @@ use super::FindingKind;
 /// An interrupt that has stood so long without any answer was not acknowledged.
 const ANSWER_WITHIN_MS: u64 = 1_000;
 
+/// Sets of causes that are known to be acknowledged unseen, at most: a driver has a few of them.
+const MOST_SETS: usize = 8;
+
 /// A vector, as the driver has treated it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct VectorWatch {
@@ -20,6 +27,8 @@ pub(super) struct VectorWatch {
     read: u32,
     /// Causes that it has acknowledged since it read the status, alone or with others that it had read.
     acknowledged: u32,
+    /// Sets that it has acknowledged with a cause in them that it had not read.
+    unseen: Vec<u32>,
     /// Causes that stood when it closed the mask; none once it has acknowledged anything.
     closed_upon: u32,
     /// Since when the level has been high without an answer.
@@ -38,9 +47,12 @@ impl VectorWatch {
         bits: u32,
         status: u32,
     ) -> Option<(FindingKind, String)> {
-        let again = bits != 0 && bits & !self.acknowledged == 0 && bits & status == 0;
+        let unseen = self.unseen.contains(&bits);
+        let again = bits != 0 && !unseen && bits & !self.acknowledged == 0 && bits & status == 0;
         if bits & !self.read == 0 {
             self.acknowledged |= bits;
+        } else if !unseen && bits & self.acknowledged == 0 && self.unseen.len() < MOST_SETS {
+            self.unseen.push(bits);
         }
         self.read &= !bits;
         self.closed_upon = 0;
@@ -62,6 +74,7 @@ impl VectorWatch {
         let (opened, closed) = (after & !before & status, before & !after & status);
         let (read, closed_upon) = (opened & self.read, opened & self.closed_upon);
         self.closed_upon |= closed;
+        self.acknowledged &= !(before & !after);
         self.answered(now);
         let what = if read != 0 {
             format!("unmasked while causes {read:#x} stood that it had read and not acknowledged")
@@ -164,6 +177,43 @@ mod tests {
         let again = watch.acknowledged(at(0), RX, 0);
         assert_eq!(kind(again), Some(FindingKind::AcknowledgedTwice));
         assert_eq!(watch.acknowledged(at(0), RX, RX), None, "it has come again");
+    }
+
+    /// Our drivers: what was read before, to look for a change of the link, may be all that they acknowledge.
+    #[test]
+    fn one_that_acknowledges_unseen_may_have_read_all_of_it() {
+        let mut watch = VectorWatch::default();
+        assert_eq!(watch.acknowledged(at(0), RX | TX, RX), None);
+        assert_eq!(watch.masked(at(0), 0, ALL, 0), None);
+        watch.status_read(RX | TX);
+        assert_eq!(watch.masked(at(0), ALL, 0, RX | TX), None);
+        assert_eq!(watch.acknowledged(at(0), RX | TX, RX | TX), None);
+        assert_eq!(watch.acknowledged(at(0), RX | TX, 0), None, "before it unmasks, again");
+        assert_eq!(watch.masked(at(0), 0, ALL, 0), None);
+        watch.status_read(RX);
+        assert_eq!(watch.acknowledged(at(0), RX, RX), None);
+        let again = watch.acknowledged(at(0), RX, 0);
+        assert_eq!(kind(again), Some(FindingKind::AcknowledgedTwice), "another set");
+        let again = watch.acknowledged(at(0), RX, 0);
+        assert_eq!(kind(again), Some(FindingKind::AcknowledgedTwice), "and each time");
+    }
+
+    /// A sender that lets transmissions interrupt from time to time: each time it acknowledges first.
+    #[test]
+    fn a_cause_whose_mask_was_closed_may_be_acknowledged_before_it_is_opened() {
+        let mut watch = VectorWatch::default();
+        watch.status_read(TX);
+        for _ in 0..3 {
+            assert_eq!(watch.acknowledged(at(0), TX, 0), None);
+            assert_eq!(watch.masked(at(0), RX, RX | TX, 0), None);
+            assert_eq!(watch.masked(at(0), RX | TX, RX, 0), None);
+        }
+        let mut watch = VectorWatch::default();
+        watch.status_read(TX);
+        assert_eq!(watch.acknowledged(at(0), TX, 0), None);
+        assert_eq!(watch.masked(at(0), RX, RX | TX, 0), None);
+        let again = watch.acknowledged(at(0), TX, 0);
+        assert_eq!(kind(again), Some(FindingKind::AcknowledgedTwice), "opened, not closed");
     }
 
     #[test]

@@ -27,6 +27,17 @@ fn packet(bytes: usize) -> (Vec<u8>, Vec<u8>) {
     (frame, payload)
 }
 
+/// A datagram as long as such a packet.
+fn datagram(bytes: usize) -> Vec<u8> {
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv4([10, 9, 0, 1], [10, 9, 0, 2], 64)
+        .udp(1, 5_001)
+        .write(&mut frame, &vec![0x5f; bytes])
+        .unwrap();
+    frame
+}
+
 /// A segment's sequence number, whether it has PSH, and its payload, if its checksums are right.
 fn checked(frame: &[u8]) -> (u32, bool, Vec<u8>) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
@@ -88,12 +99,14 @@ fn what_was_asked_for_is_of_one_packet() {
 #[test]
 fn what_makes_no_segments_is_not_sent_and_told() {
     let (frame, _) = packet(30_000);
-    let udp = filler(2_000, 1);
+    let (no_ip, udp) = (filler(2_000, 1), datagram(2_000));
     let cases = [
         (&frame, 34 << 16 | 16_075, "a segment longer than the MTU"),
         (&frame, 30 << 16 | 1_000, "a TCP header within IP's"),
         (&frame, 34 << 16 | 10, "more segments than a card makes"),
-        (&udp, 34 << 16 | 1_000, "no TCP"),
+        (&frame, 38 << 16 | 1_000, "a TCP header that begins behind the end of IP's"),
+        (&no_ip, 34 << 16 | 1_000, "no IP"),
+        (&udp, 34 << 16 | 1_000, "a datagram"),
     ];
     for (frame, request, what) in cases {
         let mut card = ge10();

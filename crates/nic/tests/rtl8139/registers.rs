@@ -54,6 +54,14 @@ fn the_driver_reads_the_address_from_the_eeprom() {
     assert_eq!(bytes, STATION);
 }
 
+/// rtl8139_tx_interrupt of 8139too.c writes this bit alone.
+#[test]
+fn the_command_to_clear_an_abort_is_not_read_back() {
+    let mut too = Too::new();
+    too.w32(0x40, 0x0300_0601);
+    assert_eq!(too.r32(0x40), 0x7700_0600);
+}
+
 #[test]
 fn what_is_locked_is_written_only_when_it_is_unlocked() {
     let mut too = Too::new();

@@ -22,7 +22,7 @@ pub(super) fn opened(length: u64) -> Step {
 }
 
 /// A frame for everybody.
-pub(super) fn frame() -> Step {
+pub(crate) fn frame() -> Step {
     let mut bytes = vec![0xff; 60];
     bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
     Step::Frame { bytes, fault: None }

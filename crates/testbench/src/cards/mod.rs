@@ -4,7 +4,7 @@ mod descriptor_fifo;
 pub mod duo;
 mod e1000e;
 mod igb;
-mod misstep;
+pub(crate) mod misstep;
 mod rtl8139;
 mod rtl8168;
 pub mod step;

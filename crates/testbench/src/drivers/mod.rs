@@ -34,6 +34,7 @@ macro_rules! driver_conformance {
                 the_devices_verdict_on_checksums_is_passed_on,
                 an_armed_device_interrupts_once_for_each_acknowledgement,
                 a_cable_that_is_pulled_is_told_and_frames_still_interrupt_afterwards,
+                a_frame_beside_a_change_of_the_link_does_not_silence_the_next,
                 another_device_is_refused,
                 a_transfer_to_nowhere_is_a_system_error_and_everything_comes_back,
                 after_quiesce_the_device_is_quiet_and_can_be_opened_again,

@@ -10,8 +10,9 @@ use warikomi_nic::{MAX_FRAME_BYTES, RxOutcome};
 use super::rig::Rig;
 use crate::cards::Subject;
 use crate::frame::frame;
+use crate::mmio::DirectMmio;
 use crate::property::check;
-use crate::registers::AnotherDevice;
+use crate::registers::{AnotherDevice, FrameBeforeRead};
 
 pub fn every_length_of_frame_arrives_as_it_was_sent(subject: &Subject) {
     let mut rig = Rig::open(subject, 8, 16_383);
@@ -142,6 +143,43 @@ pub fn a_cable_that_is_pulled_is_told_and_frames_still_interrupt_afterwards(subj
     let before = rig.interrupts();
     rig.bench.receive(&frame(60, 0));
     assert_eq!(rig.interrupts(), before + 1);
+}
+
+/// A frame comes, and then the driver asks for the link.
+fn ask_for_the_link(rig: &mut Rig) {
+    rig.bench.receive(&frame(60, 0));
+    rig.with(|driver, hw| driver.link(hw)).unwrap();
+}
+
+/// The driver arms, and a frame comes before it reads what stands.
+fn arm_meanwhile(rig: &mut Rig) {
+    let mmio = DirectMmio { bench: &mut rig.bench };
+    let mut mmio = FrameBeforeRead { mmio, waits: true };
+    rig.driver.arm(&mut Hardware { mmio: &mut mmio, memory: &rig.memory }).unwrap();
+    assert!(!mmio.waits, "it reads what stands");
+}
+
+/// All causes have one level: one that is left standing silences the others.
+pub fn a_frame_beside_a_change_of_the_link_does_not_silence_the_next(subject: &Subject) {
+    let mut rig = Rig::open(subject, 8, 2_048);
+    for meet in [ask_for_the_link, arm_meanwhile] {
+        rig.with(|driver, hw| driver.arm(hw)).unwrap();
+        let before = rig.interrupts();
+        rig.plug(warikomi_nic::Link::Down);
+        rig.with(|driver, hw| driver.acknowledge(hw, 0)).unwrap();
+        rig.plug(warikomi_nic::Link::Up { mbps: subject.card.link_mbps() });
+        meet(&mut rig);
+        assert_eq!(
+            rig.interrupts(),
+            before + 1,
+            "the level has been up since the cable was pulled"
+        );
+        assert_eq!(rig.poll(9), Ok(1));
+        rig.bench.receive(&frame(60, 1));
+        assert_eq!(rig.interrupts(), before + 2);
+        rig.with(|driver, hw| driver.acknowledge(hw, 0)).unwrap();
+        assert_eq!(rig.poll(9), Ok(1));
+    }
 }
 
 pub fn another_device_is_refused(subject: &Subject) {

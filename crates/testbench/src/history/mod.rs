@@ -9,7 +9,7 @@ use warikomi_nic::RxCounters;
 use warikomi_nic::strict::Findings;
 
 use self::any::step;
-use self::world::World;
+pub(crate) use self::world::World;
 use crate::cards::step::Step;
 use crate::cards::{Subject, TestCard};
 use crate::property::check;

@@ -47,9 +47,9 @@ impl Wire for Echo {
     }
 }
 
-pub(super) struct World {
+pub(crate) struct World {
     card: &'static dyn TestCard,
-    bench: Bench,
+    pub(crate) bench: Bench,
     /// The bench's memory, as the card sees it.
     counting: CountingMemory,
     /// Its transfers take time.
@@ -65,7 +65,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(subject: &Subject) -> World {
+    pub(crate) fn new(subject: &Subject) -> World {
         let bench = Bench::around(subject.build(Box::<Echo>::default()))
             .with_memory(BASE, MEMORY)
             .at(Time::ZERO + Span::from_ms(1))
@@ -93,7 +93,7 @@ impl World {
     }
 
     /// Takes a step.
-    pub(super) fn apply(&mut self, step: &Step) {
+    pub(crate) fn apply(&mut self, step: &Step) {
         let World { card, bench: Bench { memory, nic, now, .. }, tx_next, .. } = self;
         match step {
             Step::Open { length, size } => {

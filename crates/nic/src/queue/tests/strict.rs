@@ -128,12 +128,15 @@ struct Transmitting<const MANY: bool> {
 
 type Whole = Transmitting<true>;
 
+/// Where the second queue's ring is.
+const SECOND: u32 = 0x100;
+
 impl<const MANY: bool> Transmitting<MANY> {
     fn open(slow: bool) -> Self {
         let limits = TxLimits { chains: 9, descriptors: 99, frames: 9, pause: Span::from_us(1) };
         let engine = slow.then(|| Engine::new(Some("pci-64-66".parse().unwrap()), None, 2_000));
-        let ring = [Ring { base: 0 }];
-        let mut engine = TxEngine::new(ring, Arbitration::Strict, engine, limits, TAG);
+        let rings = [Ring { base: 0 }, Ring { base: SECOND }];
+        let mut engine = TxEngine::new(rings, Arbitration::Strict, engine, limits, TAG);
         engine.enable(true);
         Transmitting { bench: Bench::strict(), engine }
     }
@@ -142,13 +145,23 @@ impl<const MANY: bool> Transmitting<MANY> {
         self.bench.put(8 * u32::from(place), &[OWN | marks | bytes, BUFFERS]);
     }
 
+    /// A frame on the second queue.
+    fn put_second(&self, place: u16, bytes: u32) {
+        let at = SECOND + 8 * u32::from(place);
+        self.bench.put(at, &[OWN | FIRST | LAST | bytes, BUFFERS]);
+    }
+
     /// The driver writes the doorbell: what comes before, and what comes of it.
     fn ring(&mut self) -> Vec<(FindingKind, u64)> {
+        self.ring_of(0)
+    }
+
+    fn ring_of(&mut self, queue: u16) -> Vec<(FindingKind, u64)> {
         let Transmitting { bench, engine } = self;
         bench.with(|cx| {
             engine.inspect(cx);
-            engine.check_doorbell(cx, 0);
-            if engine.doorbell(cx, 0) {
+            engine.check_doorbell(cx, queue);
+            if engine.doorbell(cx, queue) {
                 engine.run(cx, |_, _| Ok(1)).ended.unwrap();
             }
         });
@@ -194,6 +207,28 @@ fn a_doorbell_needs_something_to_transmit() {
     let again = (FindingKind::DoorbellAgain, 1);
     assert_eq!(card.ring(), [again], "the driver may have seen the frame while it was the card's");
     assert_eq!(card.ring(), [again, (FindingKind::EmptyDoorbell, 1)]);
+}
+
+#[test]
+fn what_another_queue_has_sent_is_good_for_no_doorbell() {
+    let mut card = Whole::open(false);
+    card.put_second(0, 100);
+    assert_eq!(card.ring_of(1), []);
+    (0..3).for_each(|place| card.put(place, FIRST | LAST, 100));
+    assert_eq!(card.ring(), []);
+    let again = (FindingKind::DoorbellAgain, 1);
+    assert_eq!(card.ring_of(1), [again], "its own frame had its doorbell");
+    assert_eq!(card.ring_of(1), [again, (FindingKind::EmptyDoorbell, 1)]);
+}
+
+#[test]
+fn what_another_queue_has_sent_leaves_the_descriptors_of_this_one_the_card_s() {
+    let mut card = Whole::open(false);
+    card.put_second(0, 100);
+    card.put(0, FIRST | LAST, 100);
+    assert_eq!(card.ring(), []);
+    card.put_second(0, 200);
+    assert_eq!(card.ring_of(1), [(FindingKind::DescriptorChanged, 1)]);
 }
 
 /// Writes are posted: by the time of the first doorbell the driver may have handed two frames over.
