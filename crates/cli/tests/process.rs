@@ -163,7 +163,7 @@ fn a_strict_card_says_that_a_driver_is_in_order_and_other_experiments_refuse_the
 
 #[test]
 fn a_strict_card_looks_on_while_drivers_receive_and_send_and_are_replaced() {
-    let replaces = ["--way", "reload,shared-state", "--load", "heavy", "--trials", "1"];
+    let replaces = ["--way", "reload,shared-state", "--load", "idle,heavy", "--trials", "1"];
     let replaces = [&["replace", "--trial", "50ms", "--interval", "200us"], &replaces[..]].concat();
     let receives = ["receive", "--target", "process", "--strategies", "interrupt"];
     let receives = [&receives[..], &["--buffers", "7MB", "--duration", "50ms"]].concat();

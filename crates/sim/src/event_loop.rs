@@ -193,6 +193,7 @@ impl World<'_> {
             return false;
         }
         self.in_nic == 0
+            && self.pool.has_on_ring()
             && self.given.is_empty()
             && self.stages.iter().all(Stage::is_settled)
             && self.dma_layout.session.as_ref().is_none_or(|session| session.rising == 0)

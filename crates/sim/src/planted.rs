@@ -37,6 +37,8 @@ pub enum Bug {
     LosesSent,
     /// Every 10th frame to be sent is sent twice.
     SendsTwice,
+    /// Behind its 20th frame it takes no more buffers.
+    StopsRefilling,
     /// Frames from every 4th buffer are refused, though the device could send them.
     RefusesSent,
     /// It hands its device over without a record.
@@ -54,7 +56,7 @@ pub enum Bug {
 
 impl Bug {
     /// Each that checkers find.
-    pub const ALL: [Bug; 12] = [
+    pub const ALL: [Bug; 13] = [
         Bug::NoLastLook,
         Bug::LeaksRefused,
         Bug::DeliversTwice,
@@ -62,6 +64,7 @@ impl Bug {
         Bug::Swaps,
         Bug::LosesSent,
         Bug::SendsTwice,
+        Bug::StopsRefilling,
         Bug::RefusesSent,
         Bug::NoRecord,
         Bug::MissesOne,
@@ -94,6 +97,7 @@ impl fmt::Display for Bug {
             Bug::Swaps => "a driver that swaps two frames",
             Bug::LosesSent => "a driver that loses a frame to be sent",
             Bug::SendsTwice => "a driver that sends twice",
+            Bug::StopsRefilling => "a driver that takes no more buffers",
             Bug::RefusesSent => "a driver that refuses a frame that could be sent",
             Bug::NoRecord => "a driver that hands over without a record",
             Bug::MissesOne => "a driver that goes on wrongly behind a dead one",
@@ -182,9 +186,13 @@ struct BadSink<'a> {
 const EVERY: u64 = 50;
 const EVERY_SENT: u64 = 10;
 const EVERY_BUFFER: u32 = 4;
+const LAST_REFILLED: u64 = 20;
 
 impl RxSink for BadSink<'_> {
     fn buffer(&mut self) -> Option<Buffer> {
+        if self.bug == Bug::StopsRefilling && *self.frames >= LAST_REFILLED {
+            return None;
+        }
         self.sink.buffer()
     }
 

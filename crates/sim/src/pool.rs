@@ -30,6 +30,8 @@ pub(super) struct Pool {
     stride: u32,
     bytes: u32,
     places: Vec<Place>,
+    /// Buffers on the ring.
+    on_ring: usize,
     free: VecDeque<u32>,
 }
 
@@ -41,6 +43,7 @@ impl Pool {
             stride,
             bytes,
             places: vec![Place::Free; buffers],
+            on_ring: 0,
             free: (0..buffers as u32).collect(),
         }
     }
@@ -97,6 +100,12 @@ impl Pool {
     pub(super) fn forget_ring(&mut self) {
         let on_ring = self.places.iter_mut().filter(|place| **place == Place::Ring);
         on_ring.for_each(|place| *place = Place::Forgotten);
+        self.on_ring = 0;
+    }
+
+    /// Whether the driver has a buffer for the next frame.
+    pub(super) fn has_on_ring(&self) -> bool {
+        self.on_ring > 0
     }
 
     /// Whether a buffer that the channel gives was forgotten.
@@ -107,6 +116,8 @@ impl Pool {
     /// A driver that is wrong may name a buffer that there is not; the checkers say so.
     fn move_to(&mut self, token: u32, to: Place) {
         if let Some(place) = self.places.get_mut(token as usize) {
+            self.on_ring -= usize::from(*place == Place::Ring);
+            self.on_ring += usize::from(to == Place::Ring);
             *place = to;
         }
     }

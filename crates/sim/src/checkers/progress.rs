@@ -7,19 +7,51 @@ use super::checker::Checker;
 use crate::{Event, Part};
 
 /// Once nothing goes wrong any more and no frame comes, whatever waits is delivered within a bound for each round of the
-/// buffers. The others say that nothing bad happens; this says that something good does.
+/// buffers, and the driver has a buffer for the next frame. The others say that nothing bad happens; this says that something good does.
 pub struct Progress {
     bound: Span,
     /// When nothing goes wrong any more, and when the time is over.
     calm: Option<(Time, Time)>,
     /// Packets on the ring, or above it, that the application does not have.
     pending: BTreeSet<u64>,
+    /// Buffers that the driver has.
+    on_ring: u64,
 }
 
 impl Progress {
     /// With this bound.
     pub fn new(bound: Span) -> Progress {
-        Progress { bound, calm: None, pending: BTreeSet::new() }
+        Progress { bound, calm: None, pending: BTreeSet::new(), on_ring: 0 }
+    }
+
+    /// Counts the buffers that the driver has.
+    fn count(&mut self, event: &Event) {
+        match event {
+            Event::BufferPosted { .. } => self.on_ring += 1,
+            Event::FrameReceived { .. } | Event::BufferReturned { .. } => {
+                self.on_ring = self.on_ring.saturating_sub(1);
+            }
+            Event::Forgotten => self.on_ring = 0,
+            _ => {}
+        }
+    }
+
+    /// What is not done at the end. A run that ends before its deadline has nothing left to do: what does not wait any
+    /// more was dropped, and the ledger reports it.
+    fn stopping(&self, at: Time) -> Result<(), String> {
+        let Some((calm, until)) = self.calm else { return Ok(()) };
+        let after = at.since(calm);
+        match self.pending.first() {
+            _ if at < until => Ok(()),
+            Some(first) => Err(format!(
+                "packet {first} and {} more wait on, {after} after the last disturbance",
+                self.pending.len() - 1
+            )),
+            None if self.on_ring == 0 => Err(format!(
+                "the driver has no buffer for the next frame, {after} after the last disturbance"
+            )),
+            None => Ok(()),
+        }
     }
 }
 
@@ -29,6 +61,7 @@ impl Checker for Progress {
     }
 
     fn check(&mut self, at: Time, event: &Event) -> Result<(), String> {
+        self.count(event);
         match *event {
             Event::Arrived { sequence, outcome: RxOutcome::OnRing, .. } => {
                 self.pending.insert(sequence);
@@ -49,18 +82,7 @@ impl Checker for Progress {
                 self.pending.clear();
             }
             Event::Calm { rounds } => self.calm = Some((at, at + self.bound * rounds)),
-            // A run that ends before its deadline has nothing left to do: the packet was dropped, and the ledger reports it.
-            Event::Stopping => {
-                if let (Some(first), Some((calm, until))) = (self.pending.first(), self.calm)
-                    && at >= until
-                {
-                    return Err(format!(
-                        "packet {first} and {} more wait on, {} after the last disturbance",
-                        self.pending.len() - 1,
-                        at.since(calm)
-                    ));
-                }
-            }
+            Event::Stopping => return self.stopping(at),
             _ => {}
         }
         Ok(())
@@ -92,6 +114,23 @@ mod tests {
         assert!(judged(1, ms(201), &Event::Stopping).unwrap_err().contains("packet 7 and 0 more"));
         // The run ended before its deadline: the packet was dropped, and the ledger reports it.
         assert_eq!(judged(1, ms(200), &Event::Stopping), Ok(()));
+    }
+
+    #[test]
+    fn a_driver_without_a_buffer_is_named() {
+        let judged = |events: &[Event]| {
+            let mut progress = Progress::new(Span::from_ms(200));
+            let calm = Event::Calm { rounds: 1 };
+            events.iter().chain([&calm]).for_each(|event| progress.check(ms(0), event).unwrap());
+            progress.check(ms(200), &Event::Stopping)
+        };
+        let posted = Event::BufferPosted { token: 0 };
+        assert_eq!(judged(&[posted]), Ok(()));
+        let received = Event::FrameReceived { token: 0, sequence: Some(0), bytes: 60 };
+        for gone in [received, Event::BufferReturned { token: 0 }, Event::Forgotten] {
+            assert!(judged(&[posted, gone]).unwrap_err().contains("no buffer for the next frame"));
+            assert_eq!(judged(&[posted, gone, posted]), Ok(()));
+        }
     }
 
     #[test]
