@@ -85,13 +85,11 @@ impl VmCard {
         self.nic.poll(&mut client.host(clock));
         let before = client.counters().interrupts_sent;
         client.deliver(&mut *self.nic);
-        client.look_at_held(clock);
         pass.signalled |= client.counters().interrupts_sent != before;
     }
 
     pub(super) fn next_due(&self) -> Time {
-        let client = self.client.as_ref();
-        client.map_or(Time::NEVER, |client| self.nic.next_due().min(client.next_due()))
+        if self.has_client() { self.nic.next_due() } else { Time::NEVER }
     }
 
     /// Waits until the client or `other` has news, but not longer than `at_most`.

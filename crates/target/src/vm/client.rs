@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use warikomi_clock::{Clock, Time};
+use warikomi_clock::Clock;
 use warikomi_nic::Nic;
 use warikomi_pci::{Host, MsixLayout, PciFunction, Vector, Width};
 
@@ -192,17 +192,6 @@ impl Client {
         }
         self.irqs.look_for_unmask();
         Ok(served > 0)
-    }
-
-    /// Tells of what the card asserts and was held back, when it is time.
-    #[inline]
-    pub(super) fn look_at_held(&mut self, clock: &Clock) {
-        self.irqs.look_at_held(clock);
-    }
-
-    /// When there is something to tell of.
-    pub(super) fn next_due(&self) -> Time {
-        self.irqs.next_due()
     }
 
     fn answer(

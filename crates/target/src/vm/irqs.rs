@@ -5,9 +5,6 @@
 //! (`drivers/vfio/pci/vfio_pci_intrs.c`), for which clients are written:
 //! - INTx masks itself when it is signalled, and is signalled again at the unmasking if the card still asserts it.
 //! - A descriptor for unmasking INTx is the client's to signal: KVM does so when the guest has answered the interrupt.
-//!   A message that unmasks it comes earlier: QEMU sends one at the first access behind an interrupt (`vfio_intx_eoi` in
-//!   its `hw/vfio/pci.c`), and the access by which the driver acknowledges is on its way. So what is still asserted then
-//!   is signalled again [a while](HOLD_OFF) later: at once, each interrupt would become two.
 //! - To set descriptors for MSI or MSI-X turns that kind on in configuration space, and to disable them turns it off.
 //!
 //! A descriptor is written without waiting, and it must be an eventfd: another file could make us wait. Its counter is
@@ -21,7 +18,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
-use warikomi_clock::{Clock, Span, Time};
 use warikomi_pci::{Interrupt, IntrLine, MsiMessage, Vectors};
 
 use super::protocol::{Action, IrqData, SetIrqs, irq};
@@ -29,18 +25,6 @@ use super::protocol::{Action, IrqData, SetIrqs, irq};
 /// Interrupts that wait to be told to the client, between two looks. A card that makes more of them than this within
 /// one access tells of nothing new.
 const MOST_QUEUED: usize = 4_096;
-
-/// How long an acknowledgement may be on its way when a message unmasks INTx: a handler's next access to its card, in a
-/// guest that is translated.
-const HOLD_OFF: Span = Span::from_us(50);
-
-/// What INTx waits for that was unmasked while the card asserts it.
-#[derive(Clone, Copy, Debug)]
-enum Held {
-    /// For a look, which knows the time.
-    Begins,
-    Until(Time),
-}
 
 /// One interrupt.
 #[derive(Debug, Default)]
@@ -69,7 +53,6 @@ pub(super) struct Irqs {
     unmask: Option<File>,
     /// Whether the card asserts INTA#.
     level: bool,
-    held: Option<Held>,
     /// Messages of the card that have not been told to the client.
     queued: Vec<MsiMessage>,
     sent: u64,
@@ -84,7 +67,6 @@ impl Irqs {
             kinds: [1, vectors.msi, vectors.msix, 1, 1].map(count),
             unmask: None,
             level,
-            held: None,
             queued: Vec::new(),
             sent: 0,
             dropped: 0,
@@ -147,7 +129,7 @@ impl Irqs {
     fn disable(&mut self, index: u32) -> Consequence {
         self.kinds[index as usize].iter_mut().for_each(|irq| *irq = Irq::default());
         if index == irq::INTX {
-            (self.unmask, self.held) = (None, None);
+            self.unmask = None;
         }
         match index {
             irq::MSI | irq::MSIX => Consequence::TurnOff(index),
@@ -159,7 +141,6 @@ impl Irqs {
         for (at, _) in which.filter(|(_, wanted)| *wanted) {
             match action {
                 Action::Mask => self.kinds[index as usize][at].masked = true,
-                Action::Unmask if index == irq::INTX => self.unmask_held(),
                 Action::Unmask => self.unmask(index, at),
                 Action::Trigger => self.trigger(index, at),
             }
@@ -212,36 +193,8 @@ impl Irqs {
         }
     }
 
-    /// A message unmasks INTx. What is asserted is held back, so that an acknowledgement comes before it.
-    fn unmask_held(&mut self) {
-        self.kinds[irq::INTX as usize][0].masked = false;
-        self.held = self.level.then_some(Held::Begins);
-    }
-
-    /// When INTx may be signalled that is held back.
-    pub(super) fn next_due(&self) -> Time {
-        match self.held {
-            None => Time::NEVER,
-            Some(Held::Begins) => Time::ZERO,
-            Some(Held::Until(at)) => at,
-        }
-    }
-
-    /// Signals INTx that was held back, if it is time and the card still asserts it.
-    #[inline]
-    pub(super) fn look_at_held(&mut self, clock: &Clock) {
-        let Some(held) = self.held else { return };
-        let now = clock.now();
-        match held {
-            Held::Begins => self.held = Some(Held::Until(now + HOLD_OFF)),
-            Held::Until(at) if at <= now => self.signal_level(),
-            Held::Until(_) => {}
-        }
-    }
-
     /// INTx is signalled while the card asserts it and it is not masked; then it masks itself.
     fn signal_level(&mut self) {
-        self.held = None;
         let irq = &self.kinds[irq::INTX as usize][0];
         if self.level && !irq.masked && irq.trigger.is_some() {
             self.trigger(irq::INTX, 0);
@@ -318,8 +271,6 @@ impl IntrLine for Irqs {
             // Which vector it is of is not known before the call is over in which it is made.
             Interrupt::Msi(message) if self.queued.len() < MOST_QUEUED => self.queued.push(message),
             Interrupt::Msi(_) => self.dropped += 1,
-            // What is held back was asserted before.
-            Interrupt::Intx(true) if self.held.is_some() => {}
             Interrupt::Intx(level) => {
                 self.level = level;
                 self.signal_level();

@@ -1,6 +1,5 @@
 use super::*;
 use crate::vm::testing::{event, events};
-use warikomi_clock::VirtualClock;
 use warikomi_pci::Interrupt;
 
 fn order(action: Action, index: u32, data: IrqData<'_>) -> SetIrqs<'_> {
@@ -71,35 +70,4 @@ fn the_client_hears_that_the_server_would_like_to_go() {
     let mut irqs = with(irq::REQUEST, &file);
     irqs.request_release();
     assert_eq!(events(&file), 1);
-}
-
-/// A client unmasks at a handler's first access; what acknowledges comes behind it.
-#[test]
-fn what_is_asserted_when_a_message_unmasks_it_is_told_of_again_only_if_it_stays_so() {
-    let time = VirtualClock::at_zero();
-    let clock = Clock::Virtual(time);
-    let file = event();
-    let mut irqs = with(irq::INTX, &file);
-    let unmask = |irqs: &mut Irqs| {
-        irqs.set(&order(Action::Unmask, irq::INTX, IrqData::None), Vec::new()).unwrap();
-        irqs.look_at_held(&clock);
-    };
-    irqs.signal(Interrupt::Intx(true));
-    assert_eq!(events(&file), 1);
-    unmask(&mut irqs);
-    assert_eq!(irqs.next_due(), clock.now() + HOLD_OFF);
-    irqs.signal(Interrupt::Intx(true));
-    irqs.signal(Interrupt::Intx(false));
-    time.advance_to(time.now() + HOLD_OFF);
-    irqs.look_at_held(&clock);
-    assert_eq!((events(&file), irqs.next_due()), (0, Time::NEVER), "it was acknowledged");
-    // The next one is told of at once, and what stays asserted when its time has come.
-    irqs.signal(Interrupt::Intx(true));
-    assert_eq!(events(&file), 1);
-    unmask(&mut irqs);
-    irqs.look_at_held(&clock);
-    assert_eq!(events(&file), 0);
-    time.advance_to(time.now() + HOLD_OFF);
-    irqs.look_at_held(&clock);
-    assert_eq!((events(&file), irqs.next_due()), (1, Time::NEVER));
 }
