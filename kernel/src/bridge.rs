@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::error::{FileContext, Result};
+use crate::hash::fnv1a;
 
 /// The compiled bridge.
 const MODULE: &str = "warikomi_bridge.ko";
@@ -25,6 +26,11 @@ const SOURCES: [(&str, &str); 7] = [
 /// All of the sources: an image depends on them.
 pub(crate) fn sources() -> impl Iterator<Item = &'static str> {
     SOURCES.into_iter().map(|(_, text)| text)
+}
+
+/// Stands for the sources.
+pub(crate) fn hash() -> String {
+    format!("{:016x}", fnv1a(sources().collect::<String>().as_bytes()))
 }
 
 /// Writes the sources into a new directory.

@@ -7,8 +7,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::bridge;
 use crate::cache::Cache;
-use crate::config::{DriverMode, Fragment, ImageKind, drivers_of, fnv1a};
+use crate::config::{DriverMode, Fragment, ImageKind, drivers_of};
 use crate::error::{FileContext, KernelError, Result};
+use crate::hash::fnv1a;
 use crate::image::{self, Image, ImageInfo};
 use crate::make::{Cancel, Counter, Progress, Runner};
 use crate::own::{OwnModules, modules_of};
@@ -182,6 +183,7 @@ impl Build<'_> {
             own_modules: modules_of(&own)?,
             drivers: drivers_of(&config),
             bridge: bridge.is_some(),
+            bridge_hash: bridge::hash(),
             build_seconds: started.elapsed().as_secs_f64(),
             steps: counter.done(),
             built_at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),

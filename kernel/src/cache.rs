@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use nix::fcntl::OFlag;
 
+use crate::bridge;
 use crate::config::DriverMode;
 use crate::error::{FileContext, KernelError, Result};
 use crate::image::{Image, ImageInfo};
@@ -92,11 +93,11 @@ impl Cache {
         };
         match modes.iter().find_map(of_mode) {
             Some(image) => image.clone().with_current_agent(),
-            None => Err(self.no_image(wanted)),
+            None => Err(self.no_image(wanted, &images)),
         }
     }
 
-    fn no_image(&self, wanted: &Wanted<'_>) -> KernelError {
+    fn no_image(&self, wanted: &Wanted<'_>, images: &[Image]) -> KernelError {
         let mut what = wanted.version.map_or(String::new(), |version| format!(" of {version}"));
         let mut flags = String::new();
         if wanted.drivers == Some(DriverMode::BuiltIn) {
@@ -122,6 +123,9 @@ impl Cache {
         if let Some(module) = wanted.own_module {
             what.push_str(&format!(" with a module '{module}' of your own"));
             flags.push_str(" --module DIR");
+        }
+        if images.iter().any(|image| wanted.is_as_asked(image.info())) {
+            what.push_str(" with the PCI bridge of this warikomi");
         }
         KernelError::NoImage { what, flags, cache: self.kernels() }
     }
@@ -226,6 +230,11 @@ pub struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn fits(&self, info: &ImageInfo) -> bool {
+        // A bridge of other sources may speak to another version of us.
+        (!info.bridge || info.bridge_hash == bridge::hash()) && self.is_as_asked(info)
+    }
+
+    fn is_as_asked(&self, info: &ImageInfo) -> bool {
         let has_module = match self.own_module {
             None => info.own_modules.is_empty(),
             Some(wanted) => info.own_modules.iter().any(|module| module == wanted),
@@ -265,6 +274,7 @@ mod tests {
             own_modules: Vec::new(),
             drivers: BTreeMap::new(),
             bridge: true,
+            bridge_hash: bridge::hash(),
             build_seconds: 1.0,
             steps: 1,
             built_at_s: 1,
@@ -329,6 +339,22 @@ mod tests {
         let image = cache.find(&of("6.1")).unwrap();
         assert!(image.initramfs().is_file());
         assert_eq!(image.info().agent_hash, crate::image::agent_hash());
+    }
+
+    /// As after an update: a kernel of before, which would come first, is not taken for one of now.
+    #[test]
+    fn a_kernel_whose_bridge_is_of_other_sources_is_not_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(directory.path()).unwrap();
+        let ours = info("6.1.192", DriverMode::Module);
+        publish(&cache, "a", &ImageInfo { bridge_hash: "0".to_owned(), ..ours.clone() });
+        let error = cache.find(&of("6.1")).unwrap_err().to_string();
+        assert!(error.contains("of this warikomi") && error.contains("kernel build"), "{error}");
+        publish(&cache, "b", &ImageInfo { more_drivers: true, ..ours.clone() });
+        assert!(cache.find(&of("6.1")).unwrap().info().more_drivers);
+        let without = ImageInfo { bridge: false, bridge_hash: String::new(), ..ours };
+        publish(&cache, "c", &without);
+        assert!(!cache.find(&of("6.1")).unwrap().info().bridge);
     }
 
     #[test]

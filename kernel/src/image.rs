@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use ignore::WalkBuilder;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{DriverMode, DriverPlace, fnv1a};
+use crate::config::{DriverMode, DriverPlace};
 use crate::error::{FileContext, KernelError, Result};
+use crate::hash::fnv1a;
 use crate::initramfs;
 
 const INFO: &str = "image.json";
@@ -46,6 +47,9 @@ pub struct ImageInfo {
     /// Whether our PCI bridge compiled for it; without it cards are attached by virt-pci.
     #[serde(default)]
     pub bridge: bool,
+    /// Stands for the sources of that bridge.
+    #[serde(default)]
+    pub bridge_hash: String,
     /// How long the build took, in seconds.
     pub build_seconds: f64,
     /// Objects that it made.

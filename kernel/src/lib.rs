@@ -26,6 +26,7 @@ mod build;
 mod cache;
 mod config;
 mod error;
+mod hash;
 mod image;
 mod initramfs;
 mod inspect;

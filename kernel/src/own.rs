@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::config::fnv1a;
 use crate::error::{FileContext, KernelError, Result};
+use crate::hash::fnv1a;
 
 /// Files of a directory of modules: name and content.
 type Files = Vec<(PathBuf, Vec<u8>)>;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cache::Cache;
-use crate::config::fnv1a;
 use crate::error::{FileContext, KernelError, Result};
+use crate::hash::fnv1a;
 use crate::make::Runner;
 use crate::staging::Staging;
 use crate::{shadow, tools};
