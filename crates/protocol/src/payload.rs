@@ -16,7 +16,7 @@ pub const HEAD_BYTES: usize = 16;
 /// which 28 are headers.
 pub const MOST_BYTES: u32 = 65_507;
 
-/// Behind so many bytes, those of a payload or of a stream come again.
+/// The bytes of a payload, and of a stream, repeat with this period.
 pub const FILLER_PERIOD: usize = 251;
 
 /// Byte `at` of a payload, behind its head: not all zeros, so that a byte that is not copied shows.

@@ -1,7 +1,7 @@
 //! What tests of all crates share; only dev-dependencies point here.
 //!
 //! [`Bench`] is a card with memory, an interrupt line, a clock that the test moves, and a wire that keeps
-//! or judges what is sent; [`DirectMmio`] lets a driver in the same thread reach it, and [`Rig`] is both.
+//! or judges what is sent; a driver in the same thread reaches it by [`Mmio`](warikomi_pci::Mmio), and [`Rig`] is both.
 //! [`LyingRegisters`] and its neighbours are devices that mean no good. [`VfioClient`] reaches a card over a socket.
 //! [`QemuCard`] is a card that others have made, to judge a driver of ours by, and [`Traced`] notes what a driver does to
 //! either.
@@ -44,7 +44,6 @@ pub use line::{Line, Nowhere, Signal};
 pub use marked::MarkedPart;
 pub use memory::CountingMemory;
 pub use message::{message, segments};
-pub use mmio::DirectMmio;
 pub use property::{check, kept_in};
 pub use qemu::{Ending, QemuCard, cable_between, qemu};
 pub use registers::{AnotherDevice, LyingRegister, LyingRegisters, NoRegisters};

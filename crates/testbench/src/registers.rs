@@ -2,8 +2,8 @@
 
 use warikomi_pci::{Mmio, MmioError, Width};
 
+use crate::bench::Bench;
 use crate::frame::frame;
-use crate::mmio::DirectMmio;
 
 /// A device whose registers read as the test wants, until it is gone.
 pub struct LyingRegisters {
@@ -90,21 +90,21 @@ impl Mmio for LyingRegister<'_> {
 
 /// A card to which a frame comes right before a driver's first read.
 pub(crate) struct FrameBeforeRead<'a> {
-    pub(crate) mmio: DirectMmio<'a>,
+    pub(crate) bench: &'a mut Bench,
     /// The frame has not come yet.
     pub(crate) waits: bool,
 }
 
 impl Mmio for FrameBeforeRead<'_> {
     fn register_bar(&self) -> u8 {
-        self.mmio.register_bar()
+        Mmio::register_bar(self.bench)
     }
 
     fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
         if std::mem::take(&mut self.waits) {
-            self.mmio.bench.receive(&frame(60, 0));
+            self.bench.receive(&frame(60, 0));
         }
-        self.mmio.bar_read(bar, offset, width)
+        Mmio::bar_read(self.bench, bar, offset, width)
     }
     fn bar_write(
         &mut self,
@@ -113,13 +113,13 @@ impl Mmio for FrameBeforeRead<'_> {
         width: Width,
         value: u64,
     ) -> Result<(), MmioError> {
-        self.mmio.bar_write(bar, offset, width, value)
+        Mmio::bar_write(self.bench, bar, offset, width, value)
     }
     fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
-        self.mmio.config_read(offset, width)
+        Mmio::config_read(self.bench, offset, width)
     }
     fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError> {
-        self.mmio.config_write(offset, width, value)
+        Mmio::config_write(self.bench, offset, width, value)
     }
 }
 

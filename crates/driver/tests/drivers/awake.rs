@@ -10,9 +10,9 @@ use warikomi_driver::state::LocalWords;
 use warikomi_driver::strategy::Strategy;
 use warikomi_driver::{NicDriver, OwnPool};
 use warikomi_nic::Link;
+use warikomi_pci::Mmio;
 use warikomi_pci::attach::layout::{self, orders};
-use warikomi_pci::{Mmio, MmioError, Width};
-use warikomi_testbench::{Bench, DirectMmio, OC48, Rig, Subject, frame};
+use warikomi_testbench::{Bench, OC48, Rig, Subject, frame};
 
 /// Less than what a loop calls idle.
 const INTERVAL: Span = Span::from_us(20);
@@ -25,35 +25,11 @@ struct Attached {
     taken: u64,
 }
 
-impl Mmio for Attached {
-    fn register_bar(&self) -> u8 {
-        self.bench.register_bar()
-    }
-    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
-        DirectMmio { bench: &mut self.bench }.bar_read(bar, offset, width)
-    }
-    fn bar_write(
-        &mut self,
-        bar: u8,
-        offset: u64,
-        width: Width,
-        value: u64,
-    ) -> Result<(), MmioError> {
-        DirectMmio { bench: &mut self.bench }.bar_write(bar, offset, width, value)
-    }
-    fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
-        DirectMmio { bench: &mut self.bench }.config_read(offset, width)
-    }
-    fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError> {
-        DirectMmio { bench: &mut self.bench }.config_write(offset, width, value)
-    }
-}
-
 impl Attachment for Attached {
     type Words = LocalWords;
 
     fn registers(&mut self) -> &mut dyn Mmio {
-        self
+        &mut self.bench
     }
     fn window(&self) -> &Window<LocalWords> {
         &self.window

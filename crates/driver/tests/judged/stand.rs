@@ -5,9 +5,7 @@ use std::collections::VecDeque;
 use warikomi_driver::rtl8139::Rtl8139;
 use warikomi_driver::{Hardware, NicDriver, TxFrame};
 use warikomi_pci::{DmaMemory, Mmio, MmioError, SharedMemory, Width};
-use warikomi_testbench::{
-    Access, Bench, DirectMmio, QemuCard, RTL8139, Subject, Traced, WatchedSink,
-};
+use warikomi_testbench::{Access, Bench, QemuCard, RTL8139, Subject, Traced, WatchedSink};
 
 /// Where the driver has its memory: rings, buffers for what comes, and room for what goes.
 const RINGS: u64 = 0x100_0000;
@@ -59,7 +57,7 @@ impl Card for Model {
     }
 
     fn with(&mut self, call: &mut dyn FnMut(&mut dyn Mmio)) {
-        call(&mut DirectMmio { bench: &mut self.bench });
+        call(&mut self.bench);
     }
 
     fn arrive(&mut self, frame: &[u8]) {

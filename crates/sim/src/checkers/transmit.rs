@@ -5,9 +5,9 @@ use warikomi_clock::{Span, Time};
 use super::checker::Checker;
 use crate::Event;
 
-/// Every frame that the application hands over is on the wire once at most, in order and unchanged, and not any more once
-/// it has come back. It comes back once: as sent if it was on the wire. That it was not sent may only be said where the
-/// device may be at fault, or its driver was told to stop or has died.
+/// Each frame that is sent is on the wire once at most, in order and unchanged, and only before it comes back. It comes
+/// back once: as sent if it was on the wire. That it was not sent may only be said where the device may be at fault, or
+/// its driver was told to stop or has died.
 pub struct Transmit {
     bound: Span,
     /// The device may be at fault.

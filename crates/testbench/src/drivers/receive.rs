@@ -10,7 +10,6 @@ use warikomi_nic::{MAX_FRAME_BYTES, RxOutcome};
 use super::rig::Rig;
 use crate::cards::Subject;
 use crate::frame::frame;
-use crate::mmio::DirectMmio;
 use crate::property::check;
 use crate::registers::{AnotherDevice, FrameBeforeRead};
 
@@ -153,8 +152,7 @@ fn ask_for_the_link(rig: &mut Rig) {
 
 /// The driver arms, and a frame comes before it reads what stands.
 fn arm_meanwhile(rig: &mut Rig) {
-    let mmio = DirectMmio { bench: &mut rig.bench };
-    let mut mmio = FrameBeforeRead { mmio, waits: true };
+    let mut mmio = FrameBeforeRead { bench: &mut rig.bench, waits: true };
     rig.driver.arm(&mut Hardware { mmio: &mut mmio, memory: &rig.memory }).unwrap();
     assert!(!mmio.waits, "it reads what stands");
 }

@@ -7,7 +7,6 @@ use super::sink::WatchedSink;
 use crate::bench::Bench;
 use crate::cards::Subject;
 use crate::line::Line;
-use crate::mmio::DirectMmio;
 
 /// A driver and its card, in one thread: every access takes effect at once.
 pub struct Rig {
@@ -86,8 +85,7 @@ impl Rig {
         &mut self,
         call: impl FnOnce(&mut dyn NicDriver, &mut Hardware<'_>, &mut WatchedSink) -> R,
     ) -> R {
-        let mut mmio = DirectMmio { bench: &mut self.bench };
-        let mut hw = Hardware { mmio: &mut mmio, memory: &self.memory };
+        let mut hw = Hardware { mmio: &mut self.bench, memory: &self.memory };
         call(&mut *self.driver, &mut hw, &mut self.sink)
     }
 
