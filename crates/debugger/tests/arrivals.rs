@@ -10,7 +10,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use warikomi_debugger::{Code, Stop, Tracee};
 
-/// Comes by once for each byte that it is given, and gives one back behind it.
+/// Comes by once for each byte that it is given, and gives one back behind it. The first byte that it writes says that it
+/// runs: who spawns a process goes on before the kernel has mapped the new program.
 const SOURCE: &str = r#"
 #include <signal.h>
 #include <unistd.h>
@@ -27,8 +28,10 @@ __attribute__((naked)) void fill(void *to, long count)
 
 int main(void)
 {
-    char byte;
+    char byte = 0;
     signal(SIGWINCH, handle);
+    if (write(1, &byte, 1) != 1)
+        return 1;
     while (read(0, &byte, 1) == 1) {
         fill(filled, sizeof filled);
         if (write(1, &byte, 1) != 1)
@@ -37,6 +40,8 @@ int main(void)
     return handled == 0;
 }
 "#;
+
+const LONGEST: Duration = Duration::from_secs(20);
 
 struct Debugged {
     child: Child,
@@ -67,6 +72,7 @@ impl Debugged {
             let mut byte = [0];
             while out.read_exact(&mut byte).is_ok() && to_us.send(byte[0]).is_ok() {}
         });
+        back.recv_timeout(LONGEST).expect("it runs");
         let tracee = Tracee::seize(child.id()).unwrap();
         Debugged { child, given, back, tracee, fill }
     }
@@ -76,7 +82,7 @@ impl Debugged {
         self.given.write_all(&[byte]).unwrap();
         let (begun, mut count) = (Instant::now(), 0);
         loop {
-            assert!(begun.elapsed() < Duration::from_secs(20), "it does not come back");
+            assert!(begun.elapsed() < LONGEST, "it does not come back");
             match self.tracee.poll().unwrap() {
                 Some(Stop::Breakpoint(met)) => {
                     assert_eq!((met, self.tracee.registers().unwrap().pc), (address, address));
