@@ -1,5 +1,7 @@
 use warikomi_clock::{EventQueue, Span, Time};
-use warikomi_pci::{Command, ConfigSpace, Descriptor, DmaError, Host, InterruptState, Vector};
+use warikomi_pci::{
+    Command, ConfigSpace, Descriptor, DmaError, Host, InterruptState, Pieces, Vector,
+};
 
 use crate::counters::FunctionCounters;
 use crate::loopback::Loopback;
@@ -43,8 +45,8 @@ impl<'a> NicContext<'a> {
 
     /// Copies pieces to the target's memory, one behind the other.
     #[inline]
-    pub fn dma_write_pieces(&mut self, address: u64, pieces: &[&[u8]]) -> Result<(), DmaError> {
-        let bytes = pieces.iter().map(|piece| piece.len()).sum();
+    pub fn dma_write_pieces(&mut self, address: u64, pieces: &Pieces<'_>) -> Result<(), DmaError> {
+        let bytes = pieces.bytes();
         self.master(address, bytes, true)?;
         let done = self.memory.write_pieces(address, pieces);
         self.lent.counters.dma_bytes += bytes as u64;

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
-use warikomi_pci::DmaError;
+use warikomi_pci::{DmaError, Pieces};
 
 use super::Found;
 use super::late::Late;
@@ -75,7 +75,7 @@ pub trait RxFormat {
         &self,
         cx: &mut NicContext<'_>,
         descriptor: &RxDescriptor<Self::Place, Self::Words>,
-        pieces: &[&[u8]],
+        pieces: &Pieces<'_>,
     ) -> Result<(), DmaError> {
         cx.dma_write_pieces(descriptor.buffer, pieces)
     }
@@ -400,10 +400,10 @@ impl<F: RxFormat> RxQueue<F> {
     pub fn place(
         &mut self,
         cx: &mut NicContext<'_>,
-        pieces: &[&[u8]],
+        pieces: &Pieces<'_>,
         status: F::Status,
     ) -> Result<Placement, DmaError> {
-        let bytes = total(pieces);
+        let bytes = pieces.bytes();
         let Some(descriptor) = self.load(cx, self.head, bytes)? else {
             return Ok(Placement::NoDescriptor);
         };
@@ -423,7 +423,7 @@ impl<F: RxFormat> RxQueue<F> {
     fn place_long(
         &mut self,
         cx: &mut NicContext<'_>,
-        pieces: &[&[u8]],
+        pieces: &Pieces<'_>,
         status: F::Status,
         first: RxDescriptor<F::Place, F::Words>,
     ) -> Result<Placement, DmaError> {
@@ -447,7 +447,7 @@ impl<F: RxFormat> RxQueue<F> {
             rest = behind;
             self.complete_oldest(descriptor.place);
             if !piece.is_empty() {
-                self.format.write(cx, descriptor, &[piece])?;
+                self.format.write(cx, descriptor, &Pieces::whole(piece))?;
             }
             let completion = Completion {
                 first: index == 0,
@@ -467,11 +467,11 @@ impl<F: RxFormat> RxQueue<F> {
     pub fn place_with_fault(
         &mut self,
         cx: &mut NicContext<'_>,
-        pieces: &[&[u8]],
+        pieces: &Pieces<'_>,
         status: F::Status,
         fault: RxFault,
     ) -> Result<Placement, DmaError> {
-        let bytes = total(pieces);
+        let bytes = pieces.bytes();
         let said = match fault {
             RxFault::Length(said) => said.into(),
             RxFault::NeverCompleted | RxFault::CompletedLate(_) => bytes,
@@ -528,11 +528,6 @@ impl<F: RxFormat> RxQueue<F> {
         }
         Some(written.map(|()| status))
     }
-}
-
-#[inline]
-fn total(pieces: &[&[u8]]) -> usize {
-    pieces.iter().map(|piece| piece.len()).sum()
 }
 
 /// A frame that is in one descriptor.
