@@ -5,12 +5,12 @@
 //! in order until a look at it ([`RxFormat::is_taken`]) says that the driver has taken its frame, or
 //! until the card comes to use the same place again, which it may only then.
 
-use std::collections::VecDeque;
 use std::fmt::Debug;
 
 use warikomi_pci::{DmaError, Pieces};
 
 use super::Found;
+use super::fifo::Fifo;
 use super::late::Late;
 use crate::strict::{FindingKind, Look, Misuse, Place, Queue, Watch};
 use crate::{NicContext, RxCounters, RxFault};
@@ -162,7 +162,7 @@ pub struct RxQueue<F: RxFormat> {
     halted: bool,
     head: F::Place,
     /// For each frame that is with the driver, in order, its last descriptor.
-    outstanding: VecDeque<F::Place>,
+    outstanding: Fifo<F::Place>,
     /// Frames in memory whose descriptors are still the card's, because of a fault.
     late: Late<LateFrame<F>>,
     counters: RxCounters,
@@ -177,7 +177,7 @@ impl<F: RxFormat> RxQueue<F> {
             enabled: false,
             halted: false,
             head: F::Place::default(),
-            outstanding: VecDeque::with_capacity(F::DESCRIPTORS),
+            outstanding: Fifo::with_room(F::DESCRIPTORS),
             late: Late::new(tag),
             counters: RxCounters::default(),
             watch: Watch::default(),
@@ -264,7 +264,7 @@ impl<F: RxFormat> RxQueue<F> {
     pub fn progress(&mut self, cx: &NicContext<'_>, limit: usize) -> RxCounters {
         for _ in 0..limit {
             match self.outstanding.front() {
-                Some(&place) if self.format.is_taken(cx, place) && !self.is_late(place) => {
+                Some(place) if self.format.is_taken(cx, place) && !self.is_late(place) => {
                     self.accept_oldest();
                 }
                 _ => break,
@@ -357,14 +357,14 @@ impl<F: RxFormat> RxQueue<F> {
 
     #[inline]
     fn accept_oldest(&mut self) {
-        self.outstanding.pop_front();
+        self.outstanding.pop();
         self.counters.accepted += 1;
     }
 
     /// The card has been given `place` again: the driver has taken what was there one lap ago.
     #[inline]
     fn complete_oldest(&mut self, place: F::Place) {
-        if self.outstanding.front().is_some_and(|&earlier| F::is_reused(earlier, place)) {
+        if self.outstanding.front().is_some_and(|earlier| F::is_reused(earlier, place)) {
             self.accept_oldest();
         }
     }
@@ -374,10 +374,10 @@ impl<F: RxFormat> RxQueue<F> {
     fn push_outstanding(&mut self, last: F::Place) {
         if self.outstanding.len() >= F::DESCRIPTORS {
             // Only a driver that moves the ring's end around gets here.
-            self.outstanding.pop_front();
+            self.outstanding.pop();
             self.counters.abandoned += 1;
         }
-        self.outstanding.push_back(last);
+        self.outstanding.push(last);
         self.counters.on_ring += 1;
     }
 
