@@ -1,5 +1,5 @@
-//! A queue of a fixed length: what a receive queue does once for every frame with it takes a few instructions, where
-//! that of the standard library, which grows, takes calls.
+//! A queue of a fixed length. A receive queue uses it for every frame: it takes a few instructions, and the one of the
+//! standard library, which grows, takes calls.
 
 /// First in, first out.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub(super) struct Fifo<T> {
 }
 
 impl<T: Copy + Default> Fifo<T> {
-    /// An empty one with room for at least so many.
+    /// An empty one with room for `count` at least.
     pub(super) fn with_room(count: usize) -> Fifo<T> {
         let slots = vec![T::default(); count.next_power_of_two()];
         Fifo { slots: slots.into_boxed_slice(), first: 0, count: 0 }
