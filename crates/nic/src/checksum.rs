@@ -154,7 +154,7 @@ impl Network {
 
     /// The source's address and the destination's.
     #[inline(always)]
-    pub(crate) fn addresses<'a>(self, frame: &'a [u8]) -> &'a [u8] {
+    pub(crate) fn addresses(self, frame: &[u8]) -> &[u8] {
         if self.version == 4 {
             &frame[self.start + 12..self.start + 20]
         } else {
