@@ -1,5 +1,7 @@
 use warikomi_clock::{EventQueue, Span, Time};
-use warikomi_pci::{Command, ConfigSpace, Descriptor, DmaError, Host, InterruptState, Vector};
+use warikomi_pci::{
+    Command, ConfigSpace, Descriptor, DmaError, Host, InterruptState, Pieces, Vector,
+};
 
 use crate::counters::FunctionCounters;
 use crate::loopback::Loopback;
@@ -43,8 +45,8 @@ impl<'a> NicContext<'a> {
 
     /// Copies pieces to the target's memory, one behind the other.
     #[inline]
-    pub fn dma_write_pieces(&mut self, address: u64, pieces: &[&[u8]]) -> Result<(), DmaError> {
-        let bytes = pieces.iter().map(|piece| piece.len()).sum();
+    pub fn dma_write_pieces(&mut self, address: u64, pieces: &Pieces<'_>) -> Result<(), DmaError> {
+        let bytes = pieces.bytes();
         self.master(address, bytes, true)?;
         let done = self.memory.write_pieces(address, pieces);
         self.lent.counters.dma_bytes += bytes as u64;
@@ -136,6 +138,13 @@ impl<'a> NicContext<'a> {
     /// Asserts an interrupt, or takes it back.
     #[inline]
     pub fn set_level(&mut self, vector: Vector, level: bool) {
+        // With nearly every frame nothing changes.
+        if level != self.is_asserted(vector) {
+            self.change_level(vector, level);
+        }
+    }
+
+    fn change_level(&mut self, vector: Vector, level: bool) {
         if self.lent.interrupts.set_level(vector, level, &mut *self.line) {
             self.lent.probe.raised(vector, self.now);
             if let Some(strict) = &mut self.lent.strict {
@@ -197,12 +206,20 @@ impl<'a> NicContext<'a> {
     /// Whether the card may transfer at all; a strict one asks, too, whether the driver has foreseen this.
     #[inline(always)]
     fn master(&mut self, address: u64, bytes: usize, writes: bool) -> Result<(), DmaError> {
+        if self.lent.command.bus_master && self.lent.strict.is_none() {
+            return Ok(());
+        }
+        self.master_or_fail(Transfer { address, bytes, writes })
+    }
+
+    #[cold]
+    fn master_or_fail(&mut self, transfer: Transfer) -> Result<(), DmaError> {
         if !self.lent.command.bus_master {
-            return Err(self.failed(DmaError::BusMasterOff { address }));
+            return Err(self.failed(DmaError::BusMasterOff { address: transfer.address }));
         }
         let now = self.now;
         if let Some(strict) = self.strict() {
-            strict.transfers(now, Transfer { address, bytes, writes });
+            strict.transfers(now, transfer);
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use vm_memory::{
     Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
-    MemoryRegionAddress, VolatileMemory, VolatileSlice,
+    GuestRegionMmap, MemoryRegionAddress, VolatileMemory, VolatileSlice,
 };
 
 /// Why a DMA transfer did not take place.
@@ -68,6 +68,41 @@ impl Descriptor {
     }
 }
 
+/// What a card writes of a frame, one piece behind the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pieces<'a> {
+    /// The frame. It is in two parts if a tag between them was taken out; otherwise the second one is empty.
+    pub parts: [&'a [u8]; 2],
+    /// The check sequence, if it is stored, too.
+    pub fcs: Option<[u8; 4]>,
+}
+
+impl<'a> Pieces<'a> {
+    /// These bytes, and nothing else.
+    #[inline]
+    pub fn whole(bytes: &'a [u8]) -> Pieces<'a> {
+        Pieces { parts: [bytes, &[]], fcs: None }
+    }
+
+    /// Bytes of all of them.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        let [first, second] = self.parts;
+        first.len() + second.len() + self.fcs.map_or(0, |fcs| fcs.len())
+    }
+
+    /// Those that are not empty.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let fcs = self.fcs.as_ref().map(<[u8; 4]>::as_slice);
+        self.parts.into_iter().chain(fcs).filter(|piece| !piece.is_empty())
+    }
+
+    /// All in one.
+    pub fn concat(&self) -> Vec<u8> {
+        self.iter().flatten().copied().collect()
+    }
+}
+
 /// Memory as a function's DMA engine sees it. Addresses are bus addresses.
 pub trait DmaMemory {
     /// Copies from memory. On an error `into` has unspecified contents.
@@ -78,9 +113,9 @@ pub trait DmaMemory {
 
     /// Copies pieces to memory, one behind the other.
     #[inline]
-    fn write_pieces(&self, address: u64, pieces: &[&[u8]]) -> Result<(), DmaError> {
+    fn write_pieces(&self, address: u64, pieces: &Pieces<'_>) -> Result<(), DmaError> {
         let mut at = address;
-        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+        for piece in pieces.iter() {
             self.write(at, piece)?;
             at = at.wrapping_add(piece.len() as u64);
         }
@@ -185,12 +220,19 @@ impl SharedMemory {
     /// took 165 to 265 ns for 60 bytes in one build and 14 in another. This one is as fast as a
     /// copy, always.
     #[inline]
-    fn within(&self, address: u64, len: usize) -> Option<VolatileSlice<'_>> {
-        // They are few, so looking at one after the other is faster than a search.
-        self.regions.iter().find_map(|region| {
+    fn within<'a>(&'a self, address: u64, len: usize) -> Option<VolatileSlice<'a>> {
+        let part_of = |region: &'a GuestRegionMmap| {
             let offset = address.checked_sub(region.start_addr().0)?;
             region.get_slice(MemoryRegionAddress(offset), len).ok()
-        })
+        };
+        // They are few, so looking at one after the other is faster than a search; most often it is the first.
+        let mut regions = self.regions.iter();
+        part_of(regions.next()?).or_else(|| regions.find_map(part_of))
+    }
+
+    #[cold]
+    fn write_across(&self, address: u64, pieces: &Pieces<'_>) -> Result<(), DmaError> {
+        self.write(address, &pieces.concat())
     }
 
     /// The mapped regions, for the virtqueues of a target.
@@ -258,30 +300,27 @@ impl DmaMemory for SharedMemory {
     }
 
     #[inline]
-    fn write_pieces(&self, address: u64, pieces: &[&[u8]]) -> Result<(), DmaError> {
-        let len = pieces.iter().map(|piece| piece.len()).sum();
-        let Some(slice) = self.within(address, len) else {
-            return self.write(address, &pieces.concat());
+    fn write_pieces(&self, address: u64, pieces: &Pieces<'_>) -> Result<(), DmaError> {
+        let Some(slice) = self.within(address, pieces.bytes()) else {
+            return self.write_across(address, pieces);
         };
-        let mut at = 0;
-        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
-            let Ok(place) = slice.offset(at) else { break };
-            place.copy_from(piece);
-            at += piece.len();
+        let [first, second] = pieces.parts;
+        slice.copy_from(first);
+        if let (false, Ok(place)) = (second.is_empty(), slice.offset(first.len())) {
+            place.copy_from(second);
+        }
+        // One store: a copy of any length takes longer for these four bytes than for the frame.
+        let behind = first.len() + second.len();
+        if let (Some(fcs), Ok(place)) = (pieces.fcs, slice.get_ref(behind)) {
+            place.store(fcs);
         }
         Ok(())
     }
 
     #[inline]
     fn expect_write(&self, address: u64, len: usize) {
-        const LINE_BYTES: usize = 64;
-        let before = address as usize % LINE_BYTES;
-        let bytes = len.saturating_add(before);
-        let Some(slice) = self.within(address - before as u64, bytes) else { return };
-        for line in (0..bytes).step_by(LINE_BYTES) {
-            if let Ok(word) = slice.get_atomic_ref::<AtomicU32>(line) {
-                warikomi_shared::prefetch_to_write(word);
-            }
+        if let Some(slice) = self.within(address, len) {
+            warikomi_shared::prefetch_to_write(slice.ptr_guard_mut().as_ptr(), len);
         }
     }
 
@@ -480,12 +519,14 @@ mod tests {
         #[test]
         fn pieces_and_descriptors_are_what_single_transfers_make_of_them(
             address in 0u64..0x3100,
-            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..4),
+            first: Vec<u8>,
+            second: Vec<u8>,
+            fcs: Option<[u8; 4]>,
         ) {
             let ranges = [(GuestAddress(0x1000), 0x1000), (GuestAddress(0x2000), 0x1000)];
             let two = || SharedMemory::new(GuestMemoryMmap::from_ranges(&ranges).unwrap());
             let (fast, plain) = (two(), Plain(two()));
-            let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            let pieces = Pieces { parts: [&first, &second], fcs };
             let written = fast.write_pieces(address, &pieces);
             prop_assert_eq!(written.is_ok(), plain.write_pieces(address, &pieces).is_ok());
             if written.is_ok() {

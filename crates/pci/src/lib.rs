@@ -17,7 +17,7 @@ pub use config::{
     Bar, BarKind, Capability, Command, ConfigBuilder, ConfigSpace, Identity, MsiState, MsixLayout,
     MsixState, Vectors,
 };
-pub use dma::{Descriptor, DmaError, DmaMemory, SharedMemory};
+pub use dma::{Descriptor, DmaError, DmaMemory, Pieces, SharedMemory};
 pub use function::{Host, PciFunction};
 pub use interrupt::{Interrupt, InterruptState, IntrLine};
 pub use mmio::{Mmio, MmioError};

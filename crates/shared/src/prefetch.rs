@@ -1,16 +1,20 @@
 //! Cache lines that will be written soon.
 
-use std::sync::atomic::AtomicU32;
-
-/// Asks for the cache line of `place`, to be written: it is on its way from whichever core has it while this one does
-/// other things. Nothing is read or written. A store that has to fetch its line holds up those behind it, which leave a
-/// core in order.
+/// Asks for the cache lines of the `bytes` bytes from `first` on, to be written: they are on their way from whichever
+/// core has them while this one does other things. Nothing is read or written, whatever is there. A store that has to
+/// fetch its line holds up those behind it, which leave a core in order.
 #[inline]
 #[expect(unsafe_code, reason = "the instruction has no other form")]
-pub fn prefetch_to_write(place: &AtomicU32) {
-    // SAFETY: a prefetch is a hint. It changes neither memory nor registers nor flags, and faults nowhere (AMD64
-    // Architecture Programmer's Manual, volume 3, PREFETCHW).
-    unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags, readonly));
+pub fn prefetch_to_write(first: *const u8, bytes: usize) {
+    const LINE_BYTES: usize = 64;
+    let (mut line, end) =
+        (first.wrapping_sub(first.addr() % LINE_BYTES), first.wrapping_add(bytes));
+    while line < end {
+        // SAFETY: a prefetch is a hint. It changes neither memory nor registers nor flags, and faults nowhere (AMD64
+        // Architecture Programmer's Manual, volume 3, PREFETCHW).
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+        }
+        line = line.wrapping_add(LINE_BYTES);
     }
 }

@@ -4,7 +4,7 @@
 //! ([`RxFault`]). A frame is in memory, and its completion written, when the call that it arrives in
 //! returns.
 
-use warikomi_pci::DmaError;
+use warikomi_pci::{DmaError, Pieces};
 
 use super::device::DescriptorFifo;
 use super::regs;
@@ -42,9 +42,9 @@ impl DescriptorFifo {
         let status = if good { CHECKSUMS_GOOD } else { 0 };
         let queue = &mut self.rx.queue;
         let placed = match fault {
-            None => queue.place(cx, &[bytes], status),
-            Some(RxFault::Reported(_)) => queue.place(cx, &[bytes], status | TOO_LONG),
-            Some(fault) => queue.place_with_fault(cx, &[bytes], status, fault),
+            None => queue.place(cx, &Pieces::whole(bytes), status),
+            Some(RxFault::Reported(_)) => queue.place(cx, &Pieces::whole(bytes), status | TOO_LONG),
+            Some(fault) => queue.place_with_fault(cx, &Pieces::whole(bytes), status, fault),
         };
         match self.received(cx, placed) {
             RxOutcome::OnRing if matches!(fault, Some(RxFault::Reported(_))) => {

@@ -58,8 +58,7 @@ impl E1000e {
             return Reception::first(RxOutcome::Filtered);
         };
         let Received { queue, mut status, stripped, .. } = admitted;
-        let fcs = frame.fcs.to_le_bytes();
-        let pieces = stored(&self.file, bytes, &fcs, stripped);
+        let pieces = stored(&self.file, frame, stripped);
         let ring = &mut self.rx[usize::from(queue)];
         if ring.format.splits() {
             let header = header(bytes).map(|header| header - if stripped { 4 } else { 0 });

@@ -1,7 +1,7 @@
 //! The receive rings (82574, 7.1.4 to 7.1.7): head and tail say which descriptors are the card's, RCTL and RFCTL of
 //! which kind they are.
 
-use warikomi_pci::DmaError;
+use warikomi_pci::{DmaError, Pieces};
 
 use super::regs::{self, Registers};
 use crate::NicContext;
@@ -228,7 +228,7 @@ impl RxFormat for RxRing {
         &self,
         cx: &mut NicContext<'_>,
         descriptor: &RxDescriptor<u16, [u64; 3]>,
-        pieces: &[&[u8]],
+        pieces: &Pieces<'_>,
     ) -> Result<(), DmaError> {
         if !self.splits() {
             return cx.dma_write_pieces(descriptor.buffer, pieces);

@@ -69,8 +69,7 @@ impl Igb {
             return Reception::first(RxOutcome::Filtered);
         };
         let Received { queue, status, stripped, .. } = received;
-        let fcs = frame.fcs.to_le_bytes();
-        let pieces = stored(&self.file, bytes, &fcs, stripped);
+        let pieces = stored(&self.file, frame, stripped);
         let ring = &mut self.rx[usize::from(queue)];
         if !ring.is_enabled() {
             return Reception { queue, outcome: RxOutcome::NotReceiving };

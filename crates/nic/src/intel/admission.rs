@@ -3,7 +3,8 @@
 use super::filter::{self, Destination, Places};
 use super::regs::{self, Registers};
 use super::stats::{self, FCS_BYTES};
-use crate::{MIN_FRAME_BYTES, RxError, RxFault};
+use crate::{Frame, MIN_FRAME_BYTES, RxError, RxFault};
+use warikomi_pci::Pieces;
 use warikomi_wire::HEADER_BYTES;
 
 /// The longest frame with check sequence that a receiver of usual frames lets in (82574, 10.2.5.1, LPE).
@@ -88,18 +89,12 @@ fn control(file: &mut Registers, bytes: &[u8]) -> Option<bool> {
 /// What is stored of a frame, piece by piece: without its tag if that is `stripped`, without its check sequence if the
 /// driver wants none.
 #[inline]
-pub(crate) fn stored<'a>(
-    file: &Registers,
-    bytes: &'a [u8],
-    fcs: &'a [u8; FCS_BYTES],
-    stripped: bool,
-) -> [&'a [u8]; 3] {
+pub(crate) fn stored<'a>(file: &Registers, frame: Frame<'a>, stripped: bool) -> Pieces<'a> {
+    let bytes = frame.bytes;
     let strip_fcs = file.get(regs::RCTL) & regs::RCTL_STRIP_CRC != 0;
-    let fcs: &[u8] = if strip_fcs { &[] } else { fcs };
-    match stripped {
-        true => [&bytes[..12], &bytes[16..], fcs],
-        false => [bytes, fcs, &[]],
-    }
+    let fcs = (!strip_fcs).then_some(frame.fcs.to_le_bytes());
+    let parts = if stripped { [&bytes[..12], &bytes[16..]] } else { [bytes, &[]] };
+    Pieces { parts, fcs }
 }
 
 fn is_of_possible_length(file: &mut Registers, limits: &Limits<'_>, bytes: usize) -> bool {

@@ -25,7 +25,7 @@ pub(crate) fn verdict(file: &Registers, frame: &[u8]) -> u32 {
 
 #[inline]
 fn verdict_of(rxcsum: u32, frame: &[u8], network: &Network) -> u32 {
-    let found = checksum::judge_packet(frame, network);
+    let found = checksum::judge_packet(frame, *network);
     let mut bits = 0;
     // An IPv6 header has no checksum (i210, 7.1.4.1).
     if rxcsum & regs::RXCSUM_IP != 0 && network.version == 4 {

@@ -19,6 +19,7 @@ mod alarm;
 mod bell;
 mod causes;
 mod engine;
+mod fifo;
 mod late;
 mod moderation;
 mod rx;

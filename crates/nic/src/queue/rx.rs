@@ -5,12 +5,12 @@
 //! in order until a look at it ([`RxFormat::is_taken`]) says that the driver has taken its frame, or
 //! until the card comes to use the same place again, which it may only then.
 
-use std::collections::VecDeque;
 use std::fmt::Debug;
 
-use warikomi_pci::DmaError;
+use warikomi_pci::{DmaError, Pieces};
 
 use super::Found;
+use super::fifo::Fifo;
 use super::late::Late;
 use crate::strict::{FindingKind, Look, Misuse, Place, Queue, Watch};
 use crate::{NicContext, RxCounters, RxFault};
@@ -75,7 +75,7 @@ pub trait RxFormat {
         &self,
         cx: &mut NicContext<'_>,
         descriptor: &RxDescriptor<Self::Place, Self::Words>,
-        pieces: &[&[u8]],
+        pieces: &Pieces<'_>,
     ) -> Result<(), DmaError> {
         cx.dma_write_pieces(descriptor.buffer, pieces)
     }
@@ -162,7 +162,7 @@ pub struct RxQueue<F: RxFormat> {
     halted: bool,
     head: F::Place,
     /// For each frame that is with the driver, in order, its last descriptor.
-    outstanding: VecDeque<F::Place>,
+    outstanding: Fifo<F::Place>,
     /// Frames in memory whose descriptors are still the card's, because of a fault.
     late: Late<LateFrame<F>>,
     counters: RxCounters,
@@ -177,7 +177,7 @@ impl<F: RxFormat> RxQueue<F> {
             enabled: false,
             halted: false,
             head: F::Place::default(),
-            outstanding: VecDeque::with_capacity(F::DESCRIPTORS),
+            outstanding: Fifo::with_room(F::DESCRIPTORS),
             late: Late::new(tag),
             counters: RxCounters::default(),
             watch: Watch::default(),
@@ -264,7 +264,7 @@ impl<F: RxFormat> RxQueue<F> {
     pub fn progress(&mut self, cx: &NicContext<'_>, limit: usize) -> RxCounters {
         for _ in 0..limit {
             match self.outstanding.front() {
-                Some(&place) if self.format.is_taken(cx, place) && !self.is_late(place) => {
+                Some(place) if self.format.is_taken(cx, place) && !self.is_late(place) => {
                     self.accept_oldest();
                 }
                 _ => break,
@@ -357,14 +357,14 @@ impl<F: RxFormat> RxQueue<F> {
 
     #[inline]
     fn accept_oldest(&mut self) {
-        self.outstanding.pop_front();
+        self.outstanding.pop();
         self.counters.accepted += 1;
     }
 
     /// The card has been given `place` again: the driver has taken what was there one lap ago.
     #[inline]
     fn complete_oldest(&mut self, place: F::Place) {
-        if self.outstanding.front().is_some_and(|&earlier| F::is_reused(earlier, place)) {
+        if self.outstanding.front().is_some_and(|earlier| F::is_reused(earlier, place)) {
             self.accept_oldest();
         }
     }
@@ -374,10 +374,10 @@ impl<F: RxFormat> RxQueue<F> {
     fn push_outstanding(&mut self, last: F::Place) {
         if self.outstanding.len() >= F::DESCRIPTORS {
             // Only a driver that moves the ring's end around gets here.
-            self.outstanding.pop_front();
+            self.outstanding.pop();
             self.counters.abandoned += 1;
         }
-        self.outstanding.push_back(last);
+        self.outstanding.push(last);
         self.counters.on_ring += 1;
     }
 
@@ -400,10 +400,10 @@ impl<F: RxFormat> RxQueue<F> {
     pub fn place(
         &mut self,
         cx: &mut NicContext<'_>,
-        pieces: &[&[u8]],
+        pieces: &Pieces<'_>,
         status: F::Status,
     ) -> Result<Placement, DmaError> {
-        let bytes = total(pieces);
+        let bytes = pieces.bytes();
         let Some(descriptor) = self.load(cx, self.head, bytes)? else {
             return Ok(Placement::NoDescriptor);
         };
@@ -423,7 +423,7 @@ impl<F: RxFormat> RxQueue<F> {
     fn place_long(
         &mut self,
         cx: &mut NicContext<'_>,
-        pieces: &[&[u8]],
+        pieces: &Pieces<'_>,
         status: F::Status,
         first: RxDescriptor<F::Place, F::Words>,
     ) -> Result<Placement, DmaError> {
@@ -447,7 +447,7 @@ impl<F: RxFormat> RxQueue<F> {
             rest = behind;
             self.complete_oldest(descriptor.place);
             if !piece.is_empty() {
-                self.format.write(cx, descriptor, &[piece])?;
+                self.format.write(cx, descriptor, &Pieces::whole(piece))?;
             }
             let completion = Completion {
                 first: index == 0,
@@ -467,11 +467,11 @@ impl<F: RxFormat> RxQueue<F> {
     pub fn place_with_fault(
         &mut self,
         cx: &mut NicContext<'_>,
-        pieces: &[&[u8]],
+        pieces: &Pieces<'_>,
         status: F::Status,
         fault: RxFault,
     ) -> Result<Placement, DmaError> {
-        let bytes = total(pieces);
+        let bytes = pieces.bytes();
         let said = match fault {
             RxFault::Length(said) => said.into(),
             RxFault::NeverCompleted | RxFault::CompletedLate(_) => bytes,
@@ -528,11 +528,6 @@ impl<F: RxFormat> RxQueue<F> {
         }
         Some(written.map(|()| status))
     }
-}
-
-#[inline]
-fn total(pieces: &[&[u8]]) -> usize {
-    pieces.iter().map(|piece| piece.len()).sum()
 }
 
 /// A frame that is in one descriptor.

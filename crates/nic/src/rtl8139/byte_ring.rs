@@ -7,7 +7,7 @@
 //!
 //! Places are counted in bytes from where reception started, so that they tell laps apart.
 
-use warikomi_pci::DmaError;
+use warikomi_pci::{DmaError, Pieces};
 
 use super::regs;
 use crate::NicContext;
@@ -118,10 +118,9 @@ impl ByteRing {
         &self,
         cx: &mut NicContext<'_>,
         mut offset: u64,
-        pieces: &[&[u8]],
+        pieces: &Pieces<'_>,
     ) -> Result<(), DmaError> {
-        for piece in pieces {
-            let mut rest = *piece;
+        for mut rest in pieces.iter() {
             while !rest.is_empty() {
                 offset = if offset >= self.bytes { 0 } else { offset };
                 let (here, behind) = rest.split_at(rest.len().min((self.bytes - offset) as usize));
@@ -170,7 +169,7 @@ impl RxFormat for ByteRing {
         &self,
         cx: &mut NicContext<'_>,
         found: &RxDescriptor<u64, ()>,
-        pieces: &[&[u8]],
+        pieces: &Pieces<'_>,
     ) -> Result<(), DmaError> {
         let offset = found.place % self.bytes + HEADER as u64;
         if self.wraps && offset + found.bytes as u64 > self.bytes {

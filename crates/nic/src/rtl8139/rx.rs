@@ -13,7 +13,8 @@ use super::verdict::verdict;
 use crate::queue::Placement;
 use crate::realtek::errors::{self, FCS_BYTES, FrameErrors};
 use crate::realtek::filter::Destination;
-use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxFault, RxOutcome, checksum};
+use crate::realtek::stored::stored;
+use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxFault, RxOutcome};
 
 /// Status in the header of a frame in the ring of bytes (RTL8139C Rev. 1.4, section 5.1).
 mod header {
@@ -38,8 +39,6 @@ mod descriptor {
     pub(super) const ERROR: u32 = 1 << 20;
     pub(super) const RUNT: u32 = 1 << 19;
     pub(super) const BAD_CRC: u32 = 1 << 18;
-    /// In the second word.
-    pub(super) const TAG_AVAILABLE: u32 = 1 << 16;
 }
 
 /// What the chip found about a frame.
@@ -156,10 +155,9 @@ impl Rtl8139 {
         arrival: Arrival,
         fault: Option<RxFault>,
     ) -> RxOutcome {
-        let (bytes, fcs) = (frame.bytes, frame.fcs.to_le_bytes());
         if !self.rx.is_cplus() {
             let (queue, status) = (&mut self.rx.bytes, arrival.header());
-            let pieces: [&[u8]; 2] = [bytes, &fcs];
+            let (pieces, _) = stored(frame, false);
             let placed = match fault {
                 None => queue.place(cx, &pieces, status),
                 Some(fault) => queue.place_with_fault(cx, &pieces, status, fault),
@@ -168,18 +166,9 @@ impl Rtl8139 {
         }
         let mut status = arrival.descriptor();
         if self.rx.check && !arrival.is_damaged() {
-            status |= verdict(bytes);
+            status |= verdict(frame.bytes);
         }
-        let tagged = self.rx.strip_tag
-            && bytes.len() >= HEADER_BYTES + 4
-            && bytes[checksum::ETHER_TYPE..checksum::ETHER_TYPE + 2] == checksum::VLAN_TYPE;
-        let (pieces, opts2): ([&[u8]; 3], u32) = if tagged {
-            // The tag as it stood in the frame: its first byte is the lower one.
-            let tag = u16::from_le_bytes([bytes[14], bytes[15]]);
-            ([&bytes[..12], &bytes[16..], &fcs], descriptor::TAG_AVAILABLE | u32::from(tag))
-        } else {
-            ([bytes, &fcs, &[]], 0)
-        };
+        let (pieces, opts2) = stored(frame, self.rx.strip_tag);
         let (queue, words) = (&mut self.rx.ring, [status, opts2]);
         let placed = match fault {
             None => queue.place(cx, &pieces, words),

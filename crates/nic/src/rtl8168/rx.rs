@@ -3,17 +3,17 @@
 //! The chip's receive FIFO is not modelled: a frame that finds no descriptor is missed at once,
 //! counted in RxMissed and reported as RDU (RxOverflow); RxFIFOOver is therefore never reported.
 
-use warikomi_pci::DmaError;
+use warikomi_pci::{DmaError, Pieces};
 use warikomi_wire::HEADER_BYTES;
 
 use super::device::Rtl8168;
 use super::rx_queue::LENGTH;
 use super::verdict::verdict;
 use super::{intr, regs};
-use crate::checksum;
 use crate::queue::Placement;
 use crate::realtek::errors::{self, FCS_BYTES};
 use crate::realtek::filter::Destination;
+use crate::realtek::stored::stored;
 use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxFault, RxOutcome};
 
 // Receive status (RTL8169 Rev. 1.21, pages 55 to 57).
@@ -24,7 +24,6 @@ const TOO_LONG: u32 = 1 << 22;
 const ERROR: u32 = 1 << 21;
 const RUNT: u32 = 1 << 20;
 const BAD_CRC: u32 = 1 << 19;
-const TAG_AVAILABLE: u32 = 1 << 16;
 
 /// What the status says of whom a frame is for.
 #[inline]
@@ -82,17 +81,7 @@ impl Rtl8168 {
         if self.rx.check && !faulty {
             status |= verdict(bytes);
         }
-        let fcs = frame.fcs.to_le_bytes();
-        let tagged = self.rx.strip_tag
-            && bytes.len() >= HEADER_BYTES + 4
-            && bytes[checksum::ETHER_TYPE..checksum::ETHER_TYPE + 2] == checksum::VLAN_TYPE;
-        let (pieces, opts2): ([&[u8]; 3], u32) = if tagged {
-            // The tag as it stood in the frame: its first byte is the lower one.
-            let tag = u16::from_le_bytes([bytes[14], bytes[15]]);
-            ([&bytes[..12], &bytes[16..], &fcs], TAG_AVAILABLE | u32::from(tag))
-        } else {
-            ([bytes, &fcs, &[]], 0)
-        };
+        let (pieces, opts2) = stored(frame, self.rx.strip_tag);
         let status = [status, opts2];
         match fault {
             None => {
@@ -107,7 +96,7 @@ impl Rtl8168 {
     fn receive_with_fault(
         &mut self,
         cx: &mut NicContext<'_>,
-        pieces: &[&[u8]],
+        pieces: &Pieces<'_>,
         status: [u32; 2],
         fault: RxFault,
     ) -> RxOutcome {

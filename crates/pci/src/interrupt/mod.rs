@@ -130,6 +130,7 @@ impl InterruptState {
     }
 
     /// Whether a vector's level is high.
+    #[inline]
     pub fn is_high(&self, vector: Vector) -> bool {
         self.vectors.get(usize::from(vector.0)).is_some_and(|state| state.level)
     }

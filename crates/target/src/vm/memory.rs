@@ -21,7 +21,7 @@ use rustix::fs::{OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fcntl_getf
 use rustix::io::Errno;
 use vm_memory::mmap::MmapRegionBuilder;
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap};
-use warikomi_pci::{Descriptor, DmaError, DmaMemory, SharedMemory};
+use warikomi_pci::{Descriptor, DmaError, DmaMemory, Pieces, SharedMemory};
 
 use super::channel::{Channel, ClientError};
 use super::protocol::{DmaMap, MOST_DATA_BYTES, command, dma_access, dma_data, dma_done};
@@ -335,9 +335,8 @@ impl DmaMemory for ClientMemory {
     }
 
     #[inline]
-    fn write_pieces(&self, address: u64, pieces: &[&[u8]]) -> Result<(), DmaError> {
-        let len = pieces.iter().map(|piece| piece.len()).sum();
-        match self.mapped(address, len, true) {
+    fn write_pieces(&self, address: u64, pieces: &Pieces<'_>) -> Result<(), DmaError> {
+        match self.mapped(address, pieces.bytes(), true) {
             Some(memory) => memory.write_pieces(address, pieces),
             None => self.write_parts(address, &pieces.concat()),
         }

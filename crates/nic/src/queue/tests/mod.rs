@@ -9,7 +9,9 @@ mod transmit;
 use std::sync::{Arc, Mutex};
 
 use warikomi_clock::{Span, Time};
-use warikomi_pci::{ConfigSpace, DmaError, DmaMemory, Identity, Interrupt, IntrLine, SharedMemory};
+use warikomi_pci::{
+    ConfigSpace, DmaError, DmaMemory, Identity, Interrupt, IntrLine, Pieces, SharedMemory,
+};
 
 use super::{Completion, Found, RxDescriptor, RxFormat, TxDescriptor, TxFormat};
 use crate::NicContext;

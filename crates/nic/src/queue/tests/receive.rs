@@ -38,11 +38,15 @@ impl<const MANY: bool> Card<MANY> {
 
     fn place(&mut self, bytes: &[u8]) -> Placement {
         let (head, tail) = bytes.split_at(bytes.len() / 2);
-        self.bench.with(|cx| self.queue.place(cx, &[head, tail, &[]], STATUS)).unwrap()
+        self.bench
+            .with(|cx| self.queue.place(cx, &Pieces { parts: [head, tail], fcs: None }, STATUS))
+            .unwrap()
     }
 
     fn place_with_fault(&mut self, bytes: &[u8], fault: RxFault) -> Placement {
-        self.bench.with(|cx| self.queue.place_with_fault(cx, &[bytes], STATUS, fault)).unwrap()
+        self.bench
+            .with(|cx| self.queue.place_with_fault(cx, &Pieces::whole(bytes), STATUS, fault))
+            .unwrap()
     }
 
     /// `on_ring`, `accepted` and `abandoned`.
@@ -173,7 +177,7 @@ fn what_the_driver_throws_away_is_abandoned_and_counts_never_go_back() {
 fn a_transfer_that_fails_is_an_error_and_moves_nothing() {
     let mut card = Card::<true>::open();
     card.bench.put(0, &[OWN | 64, 0xffff_0000]);
-    let placed = card.bench.with(|cx| card.queue.place(cx, &[&frame(20)], STATUS));
+    let placed = card.bench.with(|cx| card.queue.place(cx, &Pieces::whole(&frame(20)), STATUS));
     assert!(matches!(placed, Err(DmaError::NotShared { .. })));
     assert_eq!((card.queue.head(), card.counts()), (0, [0, 0, 0]));
 }
@@ -275,11 +279,12 @@ fn apply<const MANY: bool>(card: &mut Card<MANY>, step: Step) -> u64 {
     match step {
         Step::Frame(bytes) => {
             let bytes = vec![1; bytes];
-            return on_ring(bench.with(|cx| queue.place(cx, &[&bytes], 0)).ok());
+            return on_ring(bench.with(|cx| queue.place(cx, &Pieces::whole(&bytes), 0)).ok());
         }
         Step::Faulty(bytes, fault) => {
             let bytes = vec![1; bytes];
-            let placed = bench.with(|cx| queue.place_with_fault(cx, &[&bytes], 0, fault));
+            let placed =
+                bench.with(|cx| queue.place_with_fault(cx, &Pieces::whole(&bytes), 0, fault));
             return on_ring(placed.ok());
         }
         Step::Give(place) => card.give(place),

@@ -50,7 +50,7 @@ impl Receiving {
 
     fn receive(&mut self, bytes: usize) -> Placement {
         self.inspect();
-        self.bench.with(|cx| self.queue.place(cx, &[&vec![1; bytes]], 0)).unwrap()
+        self.bench.with(|cx| self.queue.place(cx, &Pieces::whole(&vec![1; bytes]), 0)).unwrap()
     }
 }
 

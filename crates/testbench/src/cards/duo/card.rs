@@ -11,7 +11,7 @@ use warikomi_nic::{
     RxFault, RxOutcome, checksums_good,
 };
 use warikomi_pci::{
-    BarKind, Capability, ConfigSpace, DmaError, Identity, MsixLayout, Vector, Width,
+    BarKind, Capability, ConfigSpace, DmaError, Identity, MsixLayout, Pieces, Vector, Width,
 };
 use warikomi_wire::wire_time;
 
@@ -383,8 +383,8 @@ impl Duo {
         let status = good | if reported { regs::ERROR } else { 0 };
         let ring = &mut self.rx[usize::from(queue)];
         let placed = match fault {
-            None => ring.place(cx, &[bytes], status),
-            Some(fault) => ring.place_with_fault(cx, &[bytes], status, fault),
+            None => ring.place(cx, &Pieces::whole(bytes), status),
+            Some(fault) => ring.place_with_fault(cx, &Pieces::whole(bytes), status, fault),
         };
         match placed {
             Ok(Placement::Completed) => {
