@@ -15,12 +15,13 @@ use warikomi_pci::{Mmio, SharedMemory};
 use warikomi_shared::SharedWords;
 use warikomi_stack::ChannelUpper;
 
-use super::device::{Registers, sequence_at};
+use super::device::Registers;
+use super::known_frames::KnownFrames;
 use super::pair::ChannelBug;
 use super::pool::{Packet, Pool};
 use super::session::{Outgoing, Ring, Session, Tap};
 use super::trace::Event;
-use crate::recorder::{RINGS, RUN_ID, Recorder};
+use crate::recorder::{RINGS, Recorder};
 
 /// The data store: what the last driver has put there.
 pub(super) type Kept = Rc<RefCell<Option<Snapshot>>>;
@@ -121,6 +122,7 @@ pub(super) struct Above<'a, 'o> {
     pub(super) tap: &'a Tap,
     pub(super) given: &'a mut VecDeque<Packet>,
     pub(super) memory: &'a SharedMemory,
+    pub(super) known_frames: &'a mut KnownFrames,
     pub(super) recorder: &'a mut Recorder<'o>,
     pub(super) moved: Moved,
     pub(super) channel_bug: Option<ChannelBug>,
@@ -158,7 +160,7 @@ impl RxSink for Above<'_, '_> {
     #[inline]
     fn received(&mut self, frame: Received) {
         let Received { buffer, bytes, .. } = frame;
-        let sequence = sequence_at(self.memory, buffer.address, bytes, RUN_ID);
+        let sequence = self.known_frames.sequence_at(self.memory, buffer.address, bytes);
         self.recorder.emit(&Event::FrameReceived { token: buffer.token, sequence, bytes });
         self.pool.in_chain(buffer.token);
         self.moved.received += 1;

@@ -91,6 +91,7 @@ impl World<'_> {
             tap: &self.tap,
             given: &mut self.given,
             memory: &dma_layout.memory,
+            known_frames: &mut self.known_frames,
             recorder: &mut self.recorder,
             moved: Moved::default(),
             channel_bug: self.pair.channel_bug,

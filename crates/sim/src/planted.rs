@@ -11,6 +11,7 @@ use warikomi_driver::state::{Held, Predecessor, Shown, StateArea, StateWords};
 use warikomi_driver::{
     Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
 };
+use warikomi_pci::DmaMemory;
 use warikomi_pci::attach::area;
 use warikomi_shared::Words;
 #[cfg(test)]
@@ -31,6 +32,8 @@ pub enum Bug {
     DeliversTwice,
     /// Every 50th frame is refused, though nothing is wrong with it.
     DropsGood,
+    /// Every 50th frame is given up with a byte in its middle changed.
+    Changes,
     /// Of two frames in one look, the second comes first.
     Swaps,
     /// Every 10th frame to be sent is taken, and not sent.
@@ -56,11 +59,12 @@ pub enum Bug {
 
 impl Bug {
     /// Each that checkers find.
-    pub const ALL: [Bug; 13] = [
+    pub const ALL: [Bug; 14] = [
         Bug::NoLastLook,
         Bug::LeaksRefused,
         Bug::DeliversTwice,
         Bug::DropsGood,
+        Bug::Changes,
         Bug::Swaps,
         Bug::LosesSent,
         Bug::SendsTwice,
@@ -94,6 +98,7 @@ impl fmt::Display for Bug {
             Bug::LeaksRefused => "a driver that leaks the buffers of damaged frames",
             Bug::DeliversTwice => "a driver that delivers twice",
             Bug::DropsGood => "a driver that drops a good frame",
+            Bug::Changes => "a driver that changes a byte of a frame",
             Bug::Swaps => "a driver that swaps two frames",
             Bug::LosesSent => "a driver that loses a frame to be sent",
             Bug::SendsTwice => "a driver that sends twice",
@@ -178,9 +183,19 @@ impl Planted {
 /// What the driver gives up passes here.
 struct BadSink<'a> {
     sink: &'a mut dyn RxSink,
+    memory: &'a dyn DmaMemory,
     bug: Bug,
     frames: &'a mut u64,
     held: Option<Received>,
+}
+
+impl BadSink<'_> {
+    fn change_middle_of(&self, frame: Received) {
+        let (mut byte, middle) = ([0], frame.buffer.address + u64::from(frame.bytes) / 2);
+        // A frame that cannot be reached is another bug, and others find it.
+        let _ = self.memory.read(middle, &mut byte);
+        let _ = self.memory.write(middle, &[!byte[0]]);
+    }
 }
 
 const EVERY: u64 = 50;
@@ -203,6 +218,10 @@ impl RxSink for BadSink<'_> {
             Bug::DropsGood if struck => self.sink.returned(frame.buffer),
             Bug::DeliversTwice if struck => {
                 self.sink.received(frame);
+                self.sink.received(frame);
+            }
+            Bug::Changes if struck => {
+                self.change_middle_of(frame);
                 self.sink.received(frame);
             }
             Bug::Swaps if self.held.is_none() => self.held = Some(frame),
@@ -292,7 +311,8 @@ impl NicDriver for Planted {
             return Ok(0);
         }
         let Planted { driver, bug, frames, .. } = self;
-        let mut bad = BadSink { sink, bug: *bug, frames, held: None };
+        let memory = hw.memory;
+        let mut bad = BadSink { sink, memory, bug: *bug, frames, held: None };
         let found = driver.poll(hw, budget, &mut bad);
         bad.held.take().into_iter().for_each(|held| bad.sink.received(held));
         found

@@ -11,6 +11,7 @@ use super::bed::Bed;
 use super::cpu::{Cpu, TaskId};
 use super::deadline::Deadline;
 use super::device::Device;
+use super::known_frames::KnownFrames;
 use super::pool::{Packet, Pool};
 use super::process::Process;
 use super::session::{DmaLayout, Tap};
@@ -72,6 +73,7 @@ pub(super) struct World<'o> {
     pub(super) receivers: Vec<TaskId>,
     pub(super) compute: Option<TaskId>,
     pub(super) injector: Injector<Arrivals>,
+    pub(super) known_frames: KnownFrames,
     pub(super) recorder: Recorder<'o>,
     pub(super) counts: Counts,
     /// Frames on the ring that the driver has not taken.
@@ -126,6 +128,7 @@ impl<'o> World<'o> {
             stages,
             receivers: Vec::new(),
             compute,
+            known_frames: KnownFrames::new(arrivals.frames().clone()),
             injector: Injector::of(arrivals).with_slack(Span::from_ms(1_000)),
             recorder: Recorder { now: Time::ZERO, digest: Digest::new(), observer },
             counts: Counts { planned: count, ..Counts::default() },

@@ -150,6 +150,13 @@ fn a_driver_that_drops_a_good_frame_is_found() {
 }
 
 #[test]
+fn a_driver_that_changes_a_byte_of_a_frame_is_found() {
+    let (checkers, _, failure) = found_by(Bug::Changes, false);
+    assert!(checkers.contains(&"ledger"), "{failure}");
+    assert!(failure.to_string().contains("a frame that is none of ours"), "{failure}");
+}
+
+#[test]
 fn a_driver_that_swaps_two_frames_is_found() {
     let (checkers, _, failure) = found_by(Bug::Swaps, false);
     assert_eq!(checkers, ["order"], "{failure}");
