@@ -132,12 +132,17 @@ pub(super) struct Above<'a, 'o> {
 pub(super) type Channel = ChannelUpper<SharedWords, Ring>;
 
 impl Above<'_, '_> {
-    fn is_sent(&mut self, token: u32, sent: bool) {
-        let sequence = self.outgoing.as_mut().and_then(|outgoing| {
-            // A card with few places has them back within the step in which they were filled.
+    /// Tells of what the card has put on the wire in this step.
+    fn tell_wire(&mut self) {
+        if let Some(outgoing) = &mut self.outgoing {
             self.tap.tell(outgoing, self.recorder);
-            outgoing.back(token)
-        });
+        }
+    }
+
+    fn is_sent(&mut self, token: u32, sent: bool) {
+        // A card with few places has them back within the step in which they were filled.
+        self.tell_wire();
+        let sequence = self.outgoing.as_mut().and_then(|outgoing| outgoing.back(token));
         self.recorder.emit(&Event::SentBack { sequence, sent });
     }
 }
@@ -271,6 +276,8 @@ impl Upper for Above<'_, '_> {
     }
 
     fn forget(&mut self) -> Forgotten {
+        // What a dead driver had posted takes effect in the step that resets the device.
+        self.tell_wire();
         self.recorder.emit(&Event::Forgotten);
         self.moved.forgotten = true;
         let Some((channel, session)) = &mut self.channel else { return Forgotten::default() };

@@ -127,6 +127,12 @@ impl Device {
         Faulty::of(&mut *self.nic).is_some_and(|faulty| faulty.is_busy())
     }
 
+    /// Whether the NIC has a link.
+    #[inline]
+    pub(super) fn has_link(&self) -> bool {
+        self.nic.has_link()
+    }
+
     /// Power-on reset: whoever drove it is gone, and what it had posted with it.
     pub(super) fn power_on(&mut self, now: Time) {
         self.posted.clear();

@@ -15,7 +15,7 @@ impl KnownFrames {
         KnownFrames { bytes: vec![0; frames.longest_bytes()], frames }
     }
 
-    /// The number of the frame of `bytes` bytes at `address`. `None` if it is none of ours, or differs from it in a byte.
+    /// The number of the frame of `bytes` bytes at `address`. `None` if it is none of ours, or differs in a byte.
     pub(super) fn sequence_at(
         &mut self,
         memory: &SharedMemory,

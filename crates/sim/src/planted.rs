@@ -38,6 +38,8 @@ pub enum Bug {
     Swaps,
     /// Every 10th frame to be sent is taken, and not sent.
     LosesSent,
+    /// Every 10th frame to be sent is said to be sent, and is not.
+    ClaimsSent,
     /// Every 10th frame to be sent is sent twice.
     SendsTwice,
     /// Behind its 20th frame it takes no more buffers.
@@ -59,7 +61,7 @@ pub enum Bug {
 
 impl Bug {
     /// Each that checkers find.
-    pub const ALL: [Bug; 14] = [
+    pub const ALL: [Bug; 15] = [
         Bug::NoLastLook,
         Bug::LeaksRefused,
         Bug::DeliversTwice,
@@ -67,6 +69,7 @@ impl Bug {
         Bug::Changes,
         Bug::Swaps,
         Bug::LosesSent,
+        Bug::ClaimsSent,
         Bug::SendsTwice,
         Bug::StopsRefilling,
         Bug::RefusesSent,
@@ -101,6 +104,7 @@ impl fmt::Display for Bug {
             Bug::Changes => "a driver that changes a byte of a frame",
             Bug::Swaps => "a driver that swaps two frames",
             Bug::LosesSent => "a driver that loses a frame to be sent",
+            Bug::ClaimsSent => "a driver that says of a frame that it is sent, which is not",
             Bug::SendsTwice => "a driver that sends twice",
             Bug::StopsRefilling => "a driver that takes no more buffers",
             Bug::RefusesSent => "a driver that refuses a frame that could be sent",
@@ -172,11 +176,13 @@ struct Planted {
     just_armed: bool,
     frames: u64,
     sent: u64,
+    /// Frames that it will say to be sent.
+    claimed: Vec<u32>,
 }
 
 impl Planted {
     fn new(driver: Box<dyn NicDriver>, bug: Bug) -> Planted {
-        Planted { driver, bug, just_armed: false, frames: 0, sent: 0 }
+        Planted { driver, bug, just_armed: false, frames: 0, sent: 0, claimed: Vec::new() }
     }
 }
 
@@ -323,6 +329,10 @@ impl NicDriver for Planted {
         let struck = self.sent.is_multiple_of(EVERY_SENT);
         match self.bug {
             Bug::LosesSent if struck => Ok(true),
+            Bug::ClaimsSent if struck => {
+                self.claimed.push(frame.token);
+                Ok(true)
+            }
             Bug::SendsTwice if struck => {
                 self.driver.transmit(hw, frame)?;
                 self.driver.transmit(hw, frame)
@@ -372,7 +382,9 @@ impl NicDriver for Planted {
         hw: &mut Hardware<'_>,
         sent: &mut dyn FnMut(u32),
     ) -> Result<usize, DriverError> {
-        self.driver.reclaim(hw, sent)
+        let claimed = std::mem::take(&mut self.claimed);
+        claimed.iter().for_each(|&token| sent(token));
+        Ok(claimed.len() + self.driver.reclaim(hw, sent)?)
     }
 
     fn tx_room(&self) -> usize {
