@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use warikomi_clock::Span;
-use warikomi_driver::device::{SupportGone, Window};
+use warikomi_driver::device::Window;
 use warikomi_driver::run::store::{Snapshot, SnapshotStore, StoreError};
 use warikomi_driver::run::{Attachment, Lineage};
 use warikomi_driver::state::{Held, LocalWords, Shown, StateError};
@@ -81,18 +81,8 @@ impl Attachment for Attached<'_> {
         self.store.take().map(|kept| Box::new(Store(kept)) as Box<dyn SnapshotStore>)
     }
 
-    fn warm(&self, _: usize) {}
-
     fn wake_successor(&self) {
         self.passed_on.set(true);
-    }
-
-    fn check_support(&self) -> Result<(), SupportGone> {
-        Ok(())
-    }
-
-    fn ticks(&self) -> u64 {
-        0
     }
 
     fn processor_time(&self) -> Span {
