@@ -11,6 +11,7 @@ use warikomi_driver::state::{Held, Predecessor, Shown, StateArea, StateWords};
 use warikomi_driver::{
     Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
 };
+use warikomi_inject::{SEQUENCE_BYTES, SEQUENCE_OFFSET};
 use warikomi_pci::DmaMemory;
 use warikomi_pci::attach::area;
 use warikomi_shared::Words;
@@ -32,7 +33,7 @@ pub enum Bug {
     DeliversTwice,
     /// Every 50th frame is refused, though nothing is wrong with it.
     DropsGood,
-    /// Every 50th frame is given up with a byte in its middle changed.
+    /// Every 50th frame, if it is long, is given up with a byte changed, in the middle of what is behind its number.
     Changes,
     /// Of two frames in one look, the second comes first.
     Swaps,
@@ -197,13 +198,18 @@ struct BadSink<'a> {
 
 impl BadSink<'_> {
     fn change_middle_of(&self, frame: Received) {
-        let (mut byte, middle) = ([0], frame.buffer.address + u64::from(frame.bytes) / 2);
+        let (mut byte, middle) = ([0], (BEHIND_NUMBER + u64::from(frame.bytes)) / 2);
+        let middle = frame.buffer.address + middle;
         // A frame that cannot be reached is another bug, and others find it.
         let _ = self.memory.read(middle, &mut byte);
         let _ = self.memory.write(middle, &[!byte[0]]);
     }
 }
 
+/// In a frame that is no longer than this there is little behind its number.
+const SHORT_BYTES: u32 = 64;
+/// Where a frame goes on behind its number.
+const BEHIND_NUMBER: u64 = (SEQUENCE_OFFSET + SEQUENCE_BYTES) as u64;
 const EVERY: u64 = 50;
 const EVERY_SENT: u64 = 10;
 const EVERY_BUFFER: u32 = 4;
@@ -226,7 +232,7 @@ impl RxSink for BadSink<'_> {
                 self.sink.received(frame);
                 self.sink.received(frame);
             }
-            Bug::Changes if struck => {
+            Bug::Changes if struck && frame.bytes > SHORT_BYTES => {
                 self.change_middle_of(frame);
                 self.sink.received(frame);
             }
