@@ -46,7 +46,7 @@ fn the_same_seeds_are_the_same_histories_behind_bugs_that_were_found() {
     let row = &first["rows"][0];
     assert_eq!((&row["histories"], &row["wrong"]), (&250.into(), &0.into()));
     assert!(row["delivered"].as_u64().unwrap() > 5_000 && row["twice"].as_u64().unwrap() > 0);
-    assert_eq!(first["figures"]["canaries"].as_array().unwrap().len(), 13);
+    assert_eq!(first["figures"]["canaries"].as_array().unwrap().len(), 15);
     let drawn = first["figures"]["drawn"].as_array().unwrap();
     let dies = drawn.iter().find(|drawn| drawn["what"] == "a part dies").unwrap();
     assert!(dies["histories"].as_u64().unwrap() > 20, "{dies}");

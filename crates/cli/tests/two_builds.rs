@@ -6,11 +6,12 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use warikomi_kernel::{Cache, Image, Wanted};
+use warikomi_testbench::LOOKS_ONCE;
 
 /// The kernel whose time can be virtual: that of the tests of virtual time, which has a driver of theirs beside.
 fn kernel() -> Image {
     let version = Some("6.1");
-    let own_module = Some("r8169_looks_once");
+    let own_module = Some(LOOKS_ONCE);
     let wanted = Wanted { version, virtual_time: true, own_module, ..Wanted::default() };
     let found = Cache::of_this_user().unwrap().find(&wanted);
     found.unwrap_or_else(|error| panic!("the tests of virtual time make this kernel: {error}"))

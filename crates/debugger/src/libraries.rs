@@ -54,7 +54,7 @@ struct Library {
 
 impl Libraries {
     /// Those of a process; none if it cannot be looked at.
-    pub(crate) fn of(pid: u32) -> Libraries {
+    pub(crate) fn of_process(pid: u32) -> Libraries {
         let mappings = || {
             let process = Process::new(pid.cast_signed()).ok()?;
             let program = process.exe().ok()?;

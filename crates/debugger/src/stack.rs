@@ -44,7 +44,7 @@ impl Frame {
 /// The stack of a process that stands still, the innermost frame first.
 pub fn call_stack(tracee: &Tracee, registers: Registers) -> Vec<Frame> {
     let read = |address: u64, bytes: &mut [u8]| tracee.read(address, bytes).is_ok();
-    let mut libraries = Libraries::of(tracee.process_id());
+    let mut libraries = Libraries::of_process(tracee.process_id());
     unwind(&read, &mut libraries, registers)
 }
 

@@ -16,6 +16,7 @@ mod intervals;
 pub mod layout;
 mod ledger;
 mod machine;
+mod median;
 pub mod published;
 pub mod rank_sum;
 mod result;
@@ -35,6 +36,7 @@ pub use ledger::{
     Contradictions, Delivery, Fate, Ledger, Outcome, Packet, Row, Totals, Unaccounted,
 };
 pub use machine::{CoreWait, CpuTimes, Machine, core_wait_ns, governor_of, parse};
+pub use median::median;
 pub use result::{
     Interrupts, Intervals, Pacing, ReadError, Repeat, RunResult, SCHEMA, Success, TargetInfo,
     TimeBase, VectorInterrupts, Warning,

@@ -6,6 +6,7 @@ macro_rules! forward_nic {
     ($($method:ident),+ $(,)?) => { $($crate::forward_nic!(@$method);)+ };
     (@info) => { $crate::forward_nic!(@ask info -> &'static $crate::ModelInfo); };
     (@offered_link) => { $crate::forward_nic!(@ask offered_link -> $crate::Link); };
+    (@has_link) => { $crate::forward_nic!(@ask has_link -> bool); };
     (@receiving) => { $crate::forward_nic!(@ask receiving -> bool); };
     (@mac_address) => { $crate::forward_nic!(@ask mac_address -> [u8; 6]); };
     (@counters) => { $crate::forward_nic!(@ask counters -> $crate::FunctionCounters); };

@@ -43,6 +43,10 @@ pub trait Nic: PciFunction + Any {
     /// What another card would find at the other end of its cable, if this one were there.
     fn offered_link(&self) -> Link;
 
+    /// Whether it has a link: while it has none, nothing that it is to send comes to the wire. A cable that is plugged
+    /// in again is none yet where the card negotiates.
+    fn has_link(&self) -> bool;
+
     /// How many frames of a queue the driver has taken; see [`NicModel::rx_progress`].
     fn rx_queue_progress(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> RxCounters;
 
@@ -372,6 +376,10 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
 
     fn offered_link(&self) -> Link {
         self.model.offered_link()
+    }
+
+    fn has_link(&self) -> bool {
+        self.model.has_link()
     }
 
     fn rx_queue_progress(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> RxCounters {

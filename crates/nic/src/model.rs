@@ -249,6 +249,9 @@ pub trait NicModel: Send + 'static {
     /// What another card would find at the other end of its cable, if this one were there.
     fn offered_link(&self) -> Link;
 
+    /// Whether it has a link, so that what it is to send comes to the wire.
+    fn has_link(&self) -> bool;
+
     /// Looks at the ring of a receive queue for descriptors that the driver has given back, at most
     /// `limit` of them, and returns the queue's counts. Every look costs the driver a cache miss, so an
     /// injector does it when it has time; the count also advances, at no cost, whenever a frame arrives.

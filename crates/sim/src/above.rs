@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use warikomi_clock::Span;
-use warikomi_driver::device::{SupportGone, Window};
+use warikomi_driver::device::Window;
 use warikomi_driver::run::store::{Snapshot, SnapshotStore, StoreError};
 use warikomi_driver::run::{Attachment, Lineage};
 use warikomi_driver::state::{Held, LocalWords, Shown, StateError};
@@ -15,12 +15,13 @@ use warikomi_pci::{Mmio, SharedMemory};
 use warikomi_shared::SharedWords;
 use warikomi_stack::ChannelUpper;
 
-use super::device::{Registers, sequence_at};
+use super::device::Registers;
+use super::known_frames::KnownFrames;
 use super::pair::ChannelBug;
 use super::pool::{Packet, Pool};
 use super::session::{Outgoing, Ring, Session, Tap};
 use super::trace::Event;
-use crate::recorder::{RINGS, RUN_ID, Recorder};
+use crate::recorder::{RINGS, Recorder};
 
 /// The data store: what the last driver has put there.
 pub(super) type Kept = Rc<RefCell<Option<Snapshot>>>;
@@ -80,18 +81,8 @@ impl Attachment for Attached<'_> {
         self.store.take().map(|kept| Box::new(Store(kept)) as Box<dyn SnapshotStore>)
     }
 
-    fn warm(&self, _: usize) {}
-
     fn wake_successor(&self) {
         self.passed_on.set(true);
-    }
-
-    fn check_support(&self) -> Result<(), SupportGone> {
-        Ok(())
-    }
-
-    fn ticks(&self) -> u64 {
-        0
     }
 
     fn processor_time(&self) -> Span {
@@ -121,6 +112,7 @@ pub(super) struct Above<'a, 'o> {
     pub(super) tap: &'a Tap,
     pub(super) given: &'a mut VecDeque<Packet>,
     pub(super) memory: &'a SharedMemory,
+    pub(super) known_frames: &'a mut KnownFrames,
     pub(super) recorder: &'a mut Recorder<'o>,
     pub(super) moved: Moved,
     pub(super) channel_bug: Option<ChannelBug>,
@@ -130,12 +122,17 @@ pub(super) struct Above<'a, 'o> {
 pub(super) type Channel = ChannelUpper<SharedWords, Ring>;
 
 impl Above<'_, '_> {
-    fn is_sent(&mut self, token: u32, sent: bool) {
-        let sequence = self.outgoing.as_mut().and_then(|outgoing| {
-            // A card with few places has them back within the step in which they were filled.
+    /// Tells of what the card has put on the wire in this step.
+    fn tell_wire(&mut self) {
+        if let Some(outgoing) = &mut self.outgoing {
             self.tap.tell(outgoing, self.recorder);
-            outgoing.back(token)
-        });
+        }
+    }
+
+    fn is_sent(&mut self, token: u32, sent: bool) {
+        // A card with few places has them back within the step in which they were filled.
+        self.tell_wire();
+        let sequence = self.outgoing.as_mut().and_then(|outgoing| outgoing.back(token));
         self.recorder.emit(&Event::SentBack { sequence, sent });
     }
 }
@@ -158,7 +155,7 @@ impl RxSink for Above<'_, '_> {
     #[inline]
     fn received(&mut self, frame: Received) {
         let Received { buffer, bytes, .. } = frame;
-        let sequence = sequence_at(self.memory, buffer.address, bytes, RUN_ID);
+        let sequence = self.known_frames.sequence_at(self.memory, buffer.address, bytes);
         self.recorder.emit(&Event::FrameReceived { token: buffer.token, sequence, bytes });
         self.pool.in_chain(buffer.token);
         self.moved.received += 1;
@@ -269,6 +266,8 @@ impl Upper for Above<'_, '_> {
     }
 
     fn forget(&mut self) -> Forgotten {
+        // What a dead driver had posted takes effect in the step that resets the device.
+        self.tell_wire();
         self.recorder.emit(&Event::Forgotten);
         self.moved.forgotten = true;
         let Some((channel, session)) = &mut self.channel else { return Forgotten::default() };

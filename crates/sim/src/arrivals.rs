@@ -3,7 +3,7 @@
 use warikomi_clock::{Span, Time};
 use warikomi_inject::Source;
 
-use super::traffic::Bursts;
+use super::traffic::{BurstFrames, Bursts};
 use super::{Options, VirtualError};
 use crate::recorder::RUN_ID;
 
@@ -41,6 +41,11 @@ impl Source for Arrivals {
 }
 
 impl Arrivals {
+    /// The bytes of each frame.
+    pub(super) fn frames(&self) -> &BurstFrames {
+        self.bursts.frames()
+    }
+
     pub(super) fn new(options: &Options, station: [u8; 6]) -> Result<Arrivals, VirtualError> {
         let traffic = &options.traffic;
         let bursts = Bursts::new(traffic, station, RUN_ID, options.seed, Time::ZERO + START)?;

@@ -2,12 +2,10 @@
 
 use std::collections::VecDeque;
 
-use etherparse::Ipv4HeaderSlice;
 use warikomi_clock::{Seed, Span, Time};
-use warikomi_inject::{Fault, FaultSchedule, Faulty, HEADER_BYTES, PAYLOAD_MAGIC, PAYLOAD_OFFSET};
+use warikomi_inject::{Fault, FaultSchedule, Faulty};
 use warikomi_nic::Nic;
-use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, Mmio, MmioError, SharedMemory, Width};
-use warikomi_protocol::payload;
+use warikomi_pci::{Host, Interrupt, IntrLine, Mmio, MmioError, SharedMemory, Width};
 use warikomi_wire::WireCounters;
 
 use super::CostModel;
@@ -129,6 +127,12 @@ impl Device {
         Faulty::of(&mut *self.nic).is_some_and(|faulty| faulty.is_busy())
     }
 
+    /// Whether the NIC has a link.
+    #[inline]
+    pub(super) fn has_link(&self) -> bool {
+        self.nic.has_link()
+    }
+
     /// Power-on reset: whoever drove it is gone, and what it had posted with it.
     pub(super) fn power_on(&mut self, now: Time) {
         self.posted.clear();
@@ -241,46 +245,10 @@ impl Mmio for Registers<'_> {
     }
 }
 
-/// The number that is in a frame of ours of `bytes` bytes at `address`, run `run_id`. `None` if it is
-/// none of ours, or not whole: its IP header says how long it is, and its last byte is determined.
-pub(super) fn sequence_at(
-    memory: &SharedMemory,
-    address: u64,
-    bytes: u32,
-    run_id: u32,
-) -> Option<u64> {
-    let mut head = [0; HEAD_BYTES];
-    let mut last = [0; 1];
-    memory.read(address, &mut head).ok()?;
-    memory.read(address.checked_add(u64::from(bytes).checked_sub(1)?)?, &mut last).ok()?;
-    sequence_of(&head, last[0], bytes as usize, run_id)
-}
-
-/// The beginning of a frame of ours, to behind its number.
-pub(super) const HEAD_BYTES: usize = PAYLOAD_OFFSET + HEADER_BYTES;
-
-/// The same of a frame of `len` bytes that begins with `head` and ends with `last`.
-pub(super) fn sequence_of(
-    head: &[u8; HEAD_BYTES],
-    last: u8,
-    len: usize,
-    run_id: u32,
-) -> Option<u64> {
-    let filler = len.checked_sub(PAYLOAD_OFFSET + 1)?;
-    let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let [magic, run, low, high] = [0, 4, 8, 12].map(|at| word(PAYLOAD_OFFSET + at));
-    let (ethernet, ip) = head.split_at(warikomi_wire::HEADER_BYTES);
-    let ip = Ipv4HeaderSlice::from_slice(ip).ok()?;
-    let whole = ethernet.len() + usize::from(ip.total_len()) == len
-        && (filler < HEADER_BYTES || last == payload::filler(filler));
-    (magic == PAYLOAD_MAGIC && run == run_id && whole)
-        .then_some(u64::from(low) | u64::from(high) << 32)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warikomi_nic::{Frame, NicOptions};
+    use warikomi_nic::NicOptions;
     use warikomi_wire::CountedSink;
 
     const INTR_MASK: u64 = 0x3c;
@@ -310,19 +278,5 @@ mod tests {
         registers.write(INTR_MASK, Width::B2, 1).unwrap();
         device.poll(due);
         assert_eq!(peek(&mut device), 1, "by itself");
-    }
-
-    #[test]
-    fn a_frame_is_recognised_whole_or_not_at_all() {
-        let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
-        let addresses = warikomi_inject::Addresses::to_guest([2, 0, 0, 0, 0, 1]);
-        let mut template = warikomi_inject::FrameTemplate::new(&addresses, 1_000, 9).unwrap();
-        let Frame { bytes, .. } = template.frame(77);
-        memory.write(0x100, bytes).unwrap();
-        assert_eq!(sequence_at(&memory, 0x100, 1_000, 9), Some(77));
-        assert_eq!(sequence_at(&memory, 0x100, 1_000, 8), None, "of another run");
-        assert_eq!(sequence_at(&memory, 0x100, 999, 9), None, "cut off");
-        assert_eq!(sequence_at(&memory, 0x100, 20, 9), None, "too short for a header");
-        assert_eq!(sequence_at(&memory, u64::MAX - 5, 1_000, 9), None, "nowhere");
     }
 }

@@ -91,6 +91,7 @@ impl World<'_> {
             tap: &self.tap,
             given: &mut self.given,
             memory: &dma_layout.memory,
+            known_frames: &mut self.known_frames,
             recorder: &mut self.recorder,
             moved: Moved::default(),
             channel_bug: self.pair.channel_bug,
@@ -135,7 +136,7 @@ impl World<'_> {
         let (looks, handled) = (looks - looked, interrupts - handled);
         self.tell(at, was_driving.then(|| self.parting(at, &step)), handled, moved);
         let spent = registers + self.costs_of(at, looks, handled, moved);
-        self.pass_interrupts();
+        self.pass_news();
         if passed_on {
             self.wake_waiting(spent);
         }
@@ -420,7 +421,7 @@ impl World<'_> {
                 }
                 None => Ok(Step::Ended { waiting: true }),
             });
-            self.pass_interrupts();
+            self.pass_news();
             match step {
                 Ok(Step::Ended { waiting: false }) => return self.recorder.emit(&Event::Quiesced),
                 Ok(Step::Ended { waiting: true }) => return,

@@ -68,7 +68,7 @@ impl World<'_> {
                 self.handle_event()?;
             } else if device <= next {
                 self.device.poll(self.now);
-                self.pass_interrupts();
+                self.pass_news();
             } else if arrival <= next {
                 self.arrive();
             } else {
@@ -135,16 +135,16 @@ impl World<'_> {
             self.in_nic += u64::from(outcome.is_on_ring());
             self.recorder.emit(&Event::Arrived { sequence, outcome, struck });
         }
-        self.pass_interrupts();
+        self.pass_news();
     }
 
     /// Whether there is no point in going on to `next`.
     fn is_over(&mut self, next: Time) -> Result<bool, VirtualError> {
-        let Some(until) = self.calm_until else {
+        let Some(until) = self.settle_until else {
             if self.is_quiet() {
                 let rounds = self.in_nic.div_ceil(self.options.buffers.max(1) as u64).max(1);
-                self.calm_until = Some(self.now + self.options.disturbances.bound * rounds);
-                self.recorder.emit(&Event::Calm { rounds });
+                self.settle_until = Some(self.now + self.options.disturbances.bound * rounds);
+                self.recorder.emit(&Event::DisturbancesOver { rounds });
             } else if self.injector.done() {
                 self.wait_for_rest()?;
             }
@@ -266,7 +266,7 @@ impl World<'_> {
     }
 
     fn end(mut self) -> Result<Outcome, VirtualError> {
-        if let Some(until) = self.calm_until
+        if let Some(until) = self.settle_until
             && !self.is_settled()
         {
             // Nothing more has happened, and the time for it is over.

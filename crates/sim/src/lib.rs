@@ -24,6 +24,7 @@ mod device;
 mod driver_steps;
 mod event_loop;
 pub mod history;
+mod known_frames;
 mod options;
 mod outcome;
 mod pair;

@@ -11,6 +11,8 @@ use warikomi_driver::state::{Held, Predecessor, Shown, StateArea, StateWords};
 use warikomi_driver::{
     Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
 };
+use warikomi_inject::{SEQUENCE_BYTES, SEQUENCE_OFFSET};
+use warikomi_pci::DmaMemory;
 use warikomi_pci::attach::area;
 use warikomi_shared::Words;
 #[cfg(test)]
@@ -31,10 +33,14 @@ pub enum Bug {
     DeliversTwice,
     /// Every 50th frame is refused, though nothing is wrong with it.
     DropsGood,
+    /// Every 50th frame, if it is long, is given up with a byte changed, in the middle of what is behind its number.
+    Changes,
     /// Of two frames in one look, the second comes first.
     Swaps,
     /// Every 10th frame to be sent is taken, and not sent.
     LosesSent,
+    /// Every 10th frame to be sent is said to be sent, and is not.
+    ClaimsSent,
     /// Every 10th frame to be sent is sent twice.
     SendsTwice,
     /// Behind its 20th frame it takes no more buffers.
@@ -56,13 +62,15 @@ pub enum Bug {
 
 impl Bug {
     /// Each that checkers find.
-    pub const ALL: [Bug; 13] = [
+    pub const ALL: [Bug; 15] = [
         Bug::NoLastLook,
         Bug::LeaksRefused,
         Bug::DeliversTwice,
         Bug::DropsGood,
+        Bug::Changes,
         Bug::Swaps,
         Bug::LosesSent,
+        Bug::ClaimsSent,
         Bug::SendsTwice,
         Bug::StopsRefilling,
         Bug::RefusesSent,
@@ -94,8 +102,10 @@ impl fmt::Display for Bug {
             Bug::LeaksRefused => "a driver that leaks the buffers of damaged frames",
             Bug::DeliversTwice => "a driver that delivers twice",
             Bug::DropsGood => "a driver that drops a good frame",
+            Bug::Changes => "a driver that changes a byte of a frame",
             Bug::Swaps => "a driver that swaps two frames",
             Bug::LosesSent => "a driver that loses a frame to be sent",
+            Bug::ClaimsSent => "a driver that says of a frame that it is sent, which is not",
             Bug::SendsTwice => "a driver that sends twice",
             Bug::StopsRefilling => "a driver that takes no more buffers",
             Bug::RefusesSent => "a driver that refuses a frame that could be sent",
@@ -167,22 +177,39 @@ struct Planted {
     just_armed: bool,
     frames: u64,
     sent: u64,
+    /// Frames that it will say to be sent.
+    claimed: Vec<u32>,
 }
 
 impl Planted {
     fn new(driver: Box<dyn NicDriver>, bug: Bug) -> Planted {
-        Planted { driver, bug, just_armed: false, frames: 0, sent: 0 }
+        Planted { driver, bug, just_armed: false, frames: 0, sent: 0, claimed: Vec::new() }
     }
 }
 
 /// What the driver gives up passes here.
 struct BadSink<'a> {
     sink: &'a mut dyn RxSink,
+    memory: &'a dyn DmaMemory,
     bug: Bug,
     frames: &'a mut u64,
     held: Option<Received>,
 }
 
+impl BadSink<'_> {
+    fn change_middle_of(&self, frame: Received) {
+        let (mut byte, middle) = ([0], (BEHIND_NUMBER + u64::from(frame.bytes)) / 2);
+        let middle = frame.buffer.address + middle;
+        // A frame that cannot be reached is another bug, and others find it.
+        let _ = self.memory.read(middle, &mut byte);
+        let _ = self.memory.write(middle, &[!byte[0]]);
+    }
+}
+
+/// In a frame that is no longer than this there is little behind its number.
+const SHORT_BYTES: u32 = 64;
+/// Where a frame goes on behind its number.
+const BEHIND_NUMBER: u64 = (SEQUENCE_OFFSET + SEQUENCE_BYTES) as u64;
 const EVERY: u64 = 50;
 const EVERY_SENT: u64 = 10;
 const EVERY_BUFFER: u32 = 4;
@@ -203,6 +230,10 @@ impl RxSink for BadSink<'_> {
             Bug::DropsGood if struck => self.sink.returned(frame.buffer),
             Bug::DeliversTwice if struck => {
                 self.sink.received(frame);
+                self.sink.received(frame);
+            }
+            Bug::Changes if struck && frame.bytes > SHORT_BYTES => {
+                self.change_middle_of(frame);
                 self.sink.received(frame);
             }
             Bug::Swaps if self.held.is_none() => self.held = Some(frame),
@@ -292,7 +323,8 @@ impl NicDriver for Planted {
             return Ok(0);
         }
         let Planted { driver, bug, frames, .. } = self;
-        let mut bad = BadSink { sink, bug: *bug, frames, held: None };
+        let memory = hw.memory;
+        let mut bad = BadSink { sink, memory, bug: *bug, frames, held: None };
         let found = driver.poll(hw, budget, &mut bad);
         bad.held.take().into_iter().for_each(|held| bad.sink.received(held));
         found
@@ -303,6 +335,10 @@ impl NicDriver for Planted {
         let struck = self.sent.is_multiple_of(EVERY_SENT);
         match self.bug {
             Bug::LosesSent if struck => Ok(true),
+            Bug::ClaimsSent if struck => {
+                self.claimed.push(frame.token);
+                Ok(true)
+            }
             Bug::SendsTwice if struck => {
                 self.driver.transmit(hw, frame)?;
                 self.driver.transmit(hw, frame)
@@ -352,7 +388,9 @@ impl NicDriver for Planted {
         hw: &mut Hardware<'_>,
         sent: &mut dyn FnMut(u32),
     ) -> Result<usize, DriverError> {
-        self.driver.reclaim(hw, sent)
+        let claimed = std::mem::take(&mut self.claimed);
+        claimed.iter().for_each(|&token| sent(token));
+        Ok(claimed.len() + self.driver.reclaim(hw, sent)?)
     }
 
     fn tx_room(&self) -> usize {

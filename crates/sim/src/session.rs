@@ -21,8 +21,8 @@ use warikomi_stack::{
 };
 use warikomi_wire::{Wire, WireCounters};
 
-use super::device::{HEAD_BYTES, sequence_of};
 use super::trace;
+use super::traffic::number_in;
 use super::{Options, VirtualError};
 use crate::recorder::{RINGS, Recorder};
 
@@ -170,8 +170,7 @@ impl Outgoing {
 
     /// The number of a frame on the wire; `None` if it is none of these, or changed.
     pub(super) fn number_of(&mut self, frame: &[u8]) -> Option<u64> {
-        let head: &[u8; HEAD_BYTES] = frame.first_chunk()?;
-        let sequence = sequence_of(head, *frame.last()?, frame.len(), SENT_RUN_ID)?;
+        let sequence = number_in(frame)?;
         (self.template.frame(sequence).bytes == frame).then_some(sequence)
     }
 }

@@ -5,12 +5,10 @@ use warikomi_driver::Buffer;
 use warikomi_stack::flags;
 
 use super::cpu::TaskId;
-use super::device::sequence_at;
 use super::pool::Packet;
 use super::stage::SleepState;
 use super::trace::{Event, Part};
 use super::world::{QueuedEvent, World};
-use crate::recorder::RUN_ID;
 
 impl World<'_> {
     /// Gives packets to a stage; what ringing its bell takes.
@@ -154,8 +152,8 @@ impl World<'_> {
         if at + 1 < self.stages.len() {
             return self.give(at + 1, [packet]);
         }
-        let sequence =
-            sequence_at(&self.dma_layout.memory, packet.buffer.address, packet.bytes, RUN_ID);
+        let (memory, address) = (&self.dma_layout.memory, packet.buffer.address);
+        let sequence = self.known_frames.sequence_at(memory, address, packet.bytes);
         let token = packet.buffer.token;
         self.recorder.emit(&Event::Delivered { token, sequence });
         self.counts.delivered += 1;

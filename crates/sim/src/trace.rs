@@ -94,8 +94,8 @@ pub enum Event {
     Started(Part),
     /// A part is held for a while.
     Stalled(Part),
-    /// Frames come no more and nothing goes wrong from now on.
-    Calm {
+    /// Frames come no more and nothing goes wrong from now on. The card may still negotiate a link that it has lost.
+    DisturbancesOver {
         /// How often the buffers must go round for what waits in the card: once where each frame waits in a buffer.
         rounds: u64,
     },
@@ -120,6 +120,12 @@ pub enum Event {
         generation: u32,
         /// How it has left it.
         how: Parting,
+    },
+    /// The card has lost its link, or has one again. Without one a card may be done with what it is to send, and have
+    /// put nothing on the wire.
+    Link {
+        /// It has one.
+        up: bool,
     },
     /// The application handed a frame over to be sent.
     Sent {
@@ -165,13 +171,14 @@ impl Event {
             Event::DriverFailed => (12, 0, 0),
             Event::Started(part) => (13, part as u64, 0),
             Event::Stalled(part) => (14, part as u64, 0),
-            Event::Calm { rounds } => (15, rounds - 1, 0),
+            Event::DisturbancesOver { rounds } => (15, rounds - 1, 0),
             Event::Quiesced => (16, 0, 0),
             Event::End => (17, 0, 0),
             Event::Stopping => (18, 0, 0),
             Event::Forgotten => (19, 0, 0),
             Event::Quiescing => (20, 0, 0),
             Event::PoweredOn => (26, 0, 0),
+            Event::Link { up } => (27, up.into(), 0),
             Event::Took { generation } => (21, generation.into(), 0),
             Event::Left { generation, how } => (22, generation.into(), how as u64),
             Event::Sent { sequence } => (23, sequence, 0),

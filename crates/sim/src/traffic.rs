@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Arrivals, Seed, Span, Time};
-use warikomi_inject::{Addresses, FrameTemplate, PlanError, Source};
+use warikomi_inject::{Addresses, FrameTemplate, PlanError, SEQUENCE_OFFSET, Source};
 use warikomi_nic::{Frame, MIN_FRAME_BYTES};
 use warikomi_wire::wire_time;
 
@@ -50,13 +50,60 @@ impl Traffic {
     }
 }
 
-/// The frames of a [`Traffic`], one at a time.
-pub struct Bursts {
+/// The bytes of each frame of a [`Traffic`], by its number.
+#[derive(Clone)]
+pub(super) struct BurstFrames {
     full: FrameTemplate,
     last: FrameTemplate,
-    full_time: Span,
     frames_per_burst: u64,
     count: u64,
+}
+
+impl BurstFrames {
+    fn new(traffic: &Traffic, station: [u8; 6], run_id: u32) -> Result<BurstFrames, PlanError> {
+        let addresses = Addresses::to_guest(station);
+        let frames_per_burst = traffic.frames_per_burst();
+        let template = |bytes| FrameTemplate::new(&addresses, bytes, run_id);
+        let last = template(traffic.last_bytes())?;
+        let full = if frames_per_burst == 1 || traffic.frame_bytes == traffic.last_bytes() {
+            last.clone()
+        } else {
+            template(traffic.frame_bytes)?
+        };
+        let count = frames_per_burst * traffic.bursts;
+        Ok(BurstFrames { full, last, frames_per_burst, count })
+    }
+
+    #[inline]
+    fn frame(&mut self, sequence: u64) -> Frame<'_> {
+        if (sequence + 1).is_multiple_of(self.frames_per_burst) {
+            self.last.frame(sequence)
+        } else {
+            self.full.frame(sequence)
+        }
+    }
+
+    /// Length of the longest frame in bytes.
+    pub(super) fn longest_bytes(&self) -> usize {
+        self.full.size_bytes().max(self.last.size_bytes())
+    }
+
+    /// The number of the frame that has exactly these bytes; `None` if there is none.
+    pub(super) fn number_of(&mut self, bytes: &[u8]) -> Option<u64> {
+        let sequence = number_in(bytes).filter(|sequence| *sequence < self.count)?;
+        (self.frame(sequence).bytes == bytes).then_some(sequence)
+    }
+}
+
+/// The number that a frame would have if it were one of ours.
+pub(super) fn number_in(frame: &[u8]) -> Option<u64> {
+    frame.get(SEQUENCE_OFFSET..)?.first_chunk().copied().map(u64::from_le_bytes)
+}
+
+/// The frames of a [`Traffic`], one at a time.
+pub struct Bursts {
+    frames: BurstFrames,
+    full_time: Span,
     gaps: Arrivals,
     /// Of the frame that is next: its place in its burst, and when it has arrived.
     place: u64,
@@ -74,46 +121,42 @@ impl Bursts {
         seed: Seed,
         start: Time,
     ) -> Result<Bursts, PlanError> {
-        let addresses = Addresses::to_guest(station);
-        let (frames_per_burst, mean) = (traffic.frames_per_burst(), traffic.mean_gap());
-        let template = |bytes| FrameTemplate::new(&addresses, bytes, run_id);
-        let last = template(traffic.last_bytes())?;
-        let full = if frames_per_burst == 1 || traffic.frame_bytes == traffic.last_bytes() {
-            last.clone()
-        } else {
-            template(traffic.frame_bytes)?
-        };
+        let frames = BurstFrames::new(traffic, station, run_id)?;
+        let mean = traffic.mean_gap();
         let mut bursts = Bursts {
-            last_time: wire_time(last.size_bytes(), traffic.line_rate_bps),
-            full_time: wire_time(full.size_bytes(), traffic.line_rate_bps),
-            full,
-            last,
-            frames_per_burst,
-            count: frames_per_burst * traffic.bursts,
+            last_time: wire_time(frames.last.size_bytes(), traffic.line_rate_bps),
+            full_time: wire_time(frames.full.size_bytes(), traffic.line_rate_bps),
             gaps: match traffic.random_gaps {
                 true => Arrivals::Poisson { mean, generator: Box::new(seed.generator()) },
                 false => Arrivals::Constant(mean),
             },
             place: 0,
             due: start,
-            left: frames_per_burst * traffic.bursts,
+            left: frames.count,
+            frames,
         };
         bursts.due += bursts.time_of(0);
         Ok(bursts)
     }
 
+    /// Its frames, without their times.
+    pub(super) fn frames(&self) -> &BurstFrames {
+        &self.frames
+    }
+
     /// Bytes of the frame that is next.
     pub(super) fn next_bytes(&self) -> usize {
-        if self.is_last(self.place) { self.last.size_bytes() } else { self.full.size_bytes() }
+        let [full, last] = self.sizes_bytes();
+        if self.is_last(self.place) { last } else { full }
     }
 
     /// Lengths of the frames within a burst, and of its last, in bytes.
     pub(super) fn sizes_bytes(&self) -> [usize; 2] {
-        [self.full.size_bytes(), self.last.size_bytes()]
+        [self.frames.full.size_bytes(), self.frames.last.size_bytes()]
     }
 
     fn is_last(&self, place: u64) -> bool {
-        place + 1 == self.frames_per_burst
+        place + 1 == self.frames.frames_per_burst
     }
 
     fn time_of(&self, place: u64) -> Span {
@@ -123,7 +166,7 @@ impl Bursts {
 
 impl Source for Bursts {
     fn count(&self) -> u64 {
-        self.count
+        self.frames.count
     }
 
     fn packets_per_deadline(&self) -> u32 {
@@ -149,11 +192,7 @@ impl Source for Bursts {
 
     #[inline]
     fn frame(&mut self, sequence: u64) -> Frame<'_> {
-        if (sequence + 1).is_multiple_of(self.frames_per_burst) {
-            self.last.frame(sequence)
-        } else {
-            self.full.frame(sequence)
-        }
+        self.frames.frame(sequence)
     }
 
     fn paced(&self) -> bool {

@@ -11,6 +11,7 @@ use super::bed::Bed;
 use super::cpu::{Cpu, TaskId};
 use super::deadline::Deadline;
 use super::device::Device;
+use super::known_frames::KnownFrames;
 use super::pool::{Packet, Pool};
 use super::process::Process;
 use super::session::{DmaLayout, Tap};
@@ -72,6 +73,7 @@ pub(super) struct World<'o> {
     pub(super) receivers: Vec<TaskId>,
     pub(super) compute: Option<TaskId>,
     pub(super) injector: Injector<Arrivals>,
+    pub(super) known_frames: KnownFrames,
     pub(super) recorder: Recorder<'o>,
     pub(super) counts: Counts,
     /// Frames on the ring that the driver has not taken.
@@ -85,7 +87,9 @@ pub(super) struct World<'o> {
     /// Parts that are not running at present.
     pub(super) away: u32,
     pub(super) faults_on: bool,
-    pub(super) calm_until: Option<Time>,
+    /// What was last told of the NIC's link.
+    pub(super) had_link: bool,
+    pub(super) settle_until: Option<Time>,
     pub(super) deadline: Deadline,
     /// The driver is told to stop for good.
     pub(super) ending: bool,
@@ -126,6 +130,7 @@ impl<'o> World<'o> {
             stages,
             receivers: Vec::new(),
             compute,
+            known_frames: KnownFrames::new(arrivals.frames().clone()),
             injector: Injector::of(arrivals).with_slack(Span::from_ms(1_000)),
             recorder: Recorder { now: Time::ZERO, digest: Digest::new(), observer },
             counts: Counts { planned: count, ..Counts::default() },
@@ -135,8 +140,9 @@ impl<'o> World<'o> {
             kills: disturbances.kills.iter().copied().collect(),
             orders_left: disturbances.orders.len(),
             away: 0,
+            had_link: true,
             faults_on: !disturbances.faults.is_empty(),
-            calm_until: None,
+            settle_until: None,
             deadline: Deadline::new(disturbances),
             ending: false,
             device,
@@ -148,7 +154,7 @@ impl<'o> World<'o> {
 
     /// Nothing but the running task does anything before this time.
     pub(super) fn nothing_before(&self) -> Time {
-        if self.options.every_idle_look || self.calm_until.is_some() {
+        if self.options.every_idle_look || self.settle_until.is_some() {
             return Time::ZERO;
         }
         let killed = match self.kills.front() {
@@ -161,14 +167,19 @@ impl<'o> World<'o> {
         if until == Time::NEVER { Time::ZERO } else { until }
     }
 
-    /// Interrupts that the NIC has just sent are on their way.
+    /// Interrupts that the NIC has just sent are on their way. Tells also whether it has a link, and what it has put on
+    /// the wire.
     #[inline]
-    pub(super) fn pass_interrupts(&mut self) {
+    pub(super) fn pass_news(&mut self) {
         while let Some(vector) = self.device.take_interrupt() {
             self.counts.interrupts += 1;
             self.recorder.emit(&Event::Interrupt);
             let seen = self.now + Span::from_ns(self.options.costs.interrupt_ns);
             self.queue.schedule(seen, QueuedEvent::Interrupt(vector));
+        }
+        let up = self.device.has_link();
+        if std::mem::replace(&mut self.had_link, up) != up {
+            self.recorder.emit(&Event::Link { up });
         }
         if let Some(outgoing) = &mut self.dma_layout.outgoing {
             self.tap.tell(outgoing, &mut self.recorder);

@@ -34,6 +34,10 @@ mod traced;
 pub mod vfio;
 mod wire;
 
+/// A copy of r8169 that takes two interrupts to go wrong. By it tests of other crates find the kernel that
+/// `crates/lab/tests/virtual_time` makes.
+pub const LOOKS_ONCE: &str = "r8169_looks_once";
+
 pub use bench::{Bench, MEMORY, MEMORY_AND_MASTER, MESSAGE, card};
 pub use cards::{
     DUO, E1000E, GE10, IGB, OC48, OC192, RTL8139, RTL8139CP, RTL8168, Subject, TestCard,

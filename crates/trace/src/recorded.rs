@@ -227,7 +227,7 @@ impl PciFunction for Recorded {
 impl Nic for Recorded {
     forward_nic! {
         info, rx_queue_progress, rx_queue_free, look_ahead, receiving, mac_address, register,
-        probe, counters, strict, wire, next_due, offered_link
+        probe, counters, strict, wire, next_due, offered_link, has_link
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use warikomi_clock::TscClock;
 use warikomi_inject::{Addresses, FrameTemplate, NETWORK_IP, UDP_PORT};
-use warikomi_measure::CpuTimes;
+use warikomi_measure::{CpuTimes, median};
 use warikomi_protocol::commands::{Counters, Transmit};
 use warikomi_target::Target;
 use warikomi_testbench::{cable_between, card};
@@ -149,12 +149,6 @@ fn of_one(machine: &Machine, compared: &Common, ours: bool, ticks_per_second: f6
         serving.interrupt();
     }
     rates
-}
-
-/// The median of the rounds.
-fn median(mut rounds: Vec<f64>) -> f64 {
-    rounds.sort_by(f64::total_cmp);
-    rounds[rounds.len() / 2]
 }
 
 /// A line for each way and length: ours, QEMU's, and the ratio within a round, each the median of the rounds.

@@ -12,7 +12,8 @@ use super::store::{STORE_PATIENCE, SnapshotStore, StoreClient};
 use crate::device::{Device, SupportGone, Window};
 use crate::state::StateWords;
 
-/// A device that a driver is attached to: its registers, its window, and what its drivers share.
+/// A device that a driver is attached to: its registers, its window, and what its drivers share. One that is in the
+/// driver's own process, as in virtual time and in tests, need not answer the rest.
 pub trait Attachment {
     /// The words of the window.
     type Words: Words + Clone;
@@ -30,26 +31,39 @@ pub trait Attachment {
     fn dma(&self) -> (u64, u64);
 
     /// Which of the device's drivers this is; `None` if there are no others.
-    fn lineage(&self) -> Option<Lineage>;
+    fn lineage(&self) -> Option<Lineage> {
+        None
+    }
 
     /// The data store, for what is kept there under `key`, if what a driver knows goes through one; once.
-    fn take_store(&mut self, key: u64) -> Option<Box<dyn SnapshotStore>>;
+    fn take_store(&mut self, key: u64) -> Option<Box<dyn SnapshotStore>> {
+        let _ = key;
+        None
+    }
 
     /// Touches what of the device's memory a driver with `ring_bytes` of rings will use, so that taking the
     /// device over does not wait for page tables.
-    fn warm(&self, ring_bytes: usize);
+    fn warm(&self, ring_bytes: usize) {
+        let _ = ring_bytes;
+    }
 
     /// Wakes the driver that waits for the baton.
-    fn wake_successor(&self);
+    fn wake_successor(&self) {}
 
-    /// Whether the support side is still there.
-    fn check_support(&self) -> Result<(), SupportGone>;
+    /// Whether the support side is still there, if it can go away.
+    fn check_support(&self) -> Result<(), SupportGone> {
+        Ok(())
+    }
 
     /// The time stamp counter, for those who read stamps.
-    fn ticks(&self) -> u64;
+    fn ticks(&self) -> u64 {
+        0
+    }
 
-    /// The processor time that the driver has taken so far.
-    fn processor_time(&self) -> Span;
+    /// The processor time that the driver has taken so far, if that is counted.
+    fn processor_time(&self) -> Span {
+        Span::ZERO
+    }
 }
 
 /// A driver among those that drive a device one after the other.

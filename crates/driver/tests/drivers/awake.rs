@@ -3,9 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use warikomi_clock::Span;
-use warikomi_driver::device::{SupportGone, Window};
-use warikomi_driver::run::store::SnapshotStore;
-use warikomi_driver::run::{Attachment, DriverLoop, Lineage, Parts, Step};
+use warikomi_driver::device::Window;
+use warikomi_driver::run::{Attachment, DriverLoop, Parts, Step};
 use warikomi_driver::state::LocalWords;
 use warikomi_driver::strategy::Strategy;
 use warikomi_driver::{NicDriver, OwnPool};
@@ -41,23 +40,6 @@ impl Attachment for Attached {
     }
     fn dma(&self) -> (u64, u64) {
         (Rig::RINGS, Rig::TX_BUFFERS - Rig::RINGS)
-    }
-    fn lineage(&self) -> Option<Lineage> {
-        None
-    }
-    fn take_store(&mut self, _key: u64) -> Option<Box<dyn SnapshotStore>> {
-        None
-    }
-    fn warm(&self, _ring_bytes: usize) {}
-    fn wake_successor(&self) {}
-    fn check_support(&self) -> Result<(), SupportGone> {
-        Ok(())
-    }
-    fn ticks(&self) -> u64 {
-        0
-    }
-    fn processor_time(&self) -> Span {
-        Span::ZERO
     }
 }
 

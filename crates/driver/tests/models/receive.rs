@@ -9,9 +9,8 @@ use std::sync::{Arc, LazyLock};
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
 use warikomi_clock::{Span, Time};
-use warikomi_driver::device::{SupportGone, Window};
-use warikomi_driver::run::store::SnapshotStore;
-use warikomi_driver::run::{Attachment, DriverLoop, Lineage, Parts, Step};
+use warikomi_driver::device::Window;
+use warikomi_driver::run::{Attachment, DriverLoop, Parts, Step};
 use warikomi_driver::state::LocalWords;
 use warikomi_driver::strategy::{CpuBudget, Strategy};
 use warikomi_driver::{Buffer, DriverInfo, Received, RxSink, Upper};
@@ -226,23 +225,6 @@ impl Attachment for Attached {
     }
     fn dma(&self) -> (u64, u64) {
         (0, 4_096)
-    }
-    fn lineage(&self) -> Option<Lineage> {
-        None
-    }
-    fn take_store(&mut self, _: u64) -> Option<Box<dyn SnapshotStore>> {
-        None
-    }
-    fn warm(&self, _: usize) {}
-    fn wake_successor(&self) {}
-    fn check_support(&self) -> Result<(), SupportGone> {
-        Ok(())
-    }
-    fn ticks(&self) -> u64 {
-        0
-    }
-    fn processor_time(&self) -> Span {
-        Span::ZERO
     }
 }
 

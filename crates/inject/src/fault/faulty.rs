@@ -269,7 +269,7 @@ impl PciFunction for Faulty {
 impl Nic for Faulty {
     forward_nic! {
         info, rx_queue_progress, rx_queue_free, look_ahead, mac_address, register, probe,
-        counters, strict, wire, offered_link
+        counters, strict, wire, offered_link, has_link
     }
 
     fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception {

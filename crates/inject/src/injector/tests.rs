@@ -63,6 +63,9 @@ impl Nic for Sink {
     fn offered_link(&self) -> Link {
         Link::Down
     }
+    fn has_link(&self) -> bool {
+        false
+    }
     fn rx_queue_progress(&mut self, _: &mut Host<'_>, _: u16, _: usize) -> RxCounters {
         RxCounters::default()
     }

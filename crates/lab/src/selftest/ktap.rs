@@ -95,7 +95,7 @@ impl Said {
             if part.ends_with('\n') {
                 let line = std::mem::take(&mut self.unfinished);
                 self.is_too_long = false;
-                self.line(line.trim_end());
+                self.take_line(line.trim_end());
             }
         }
         self.cases.len()
@@ -104,11 +104,11 @@ impl Said {
     /// The cases, and how many were announced.
     pub fn end(mut self) -> (Vec<Case>, Option<usize>, String) {
         let line = std::mem::take(&mut self.unfinished);
-        self.line(line.trim_end());
+        self.take_line(line.trim_end());
         (self.cases, self.planned, self.before)
     }
 
-    fn line(&mut self, line: &str) {
+    fn take_line(&mut self, line: &str) {
         if let Some(planned) = line.strip_prefix("1..").and_then(|count| count.parse().ok()) {
             self.planned = Some(planned);
         } else if let Some(case) = ktap(line).or_else(|| old(line)) {

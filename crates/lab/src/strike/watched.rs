@@ -114,6 +114,6 @@ impl Nic for Watched {
     forward_nic! {
         info, receive, receive_faulty, set_link, rx_queue_progress, rx_queue_free, look_ahead,
         receiving, mac_address, register, probe, counters, strict, power_on, wire, next_due,
-        offered_link
+        offered_link, has_link
     }
 }

@@ -17,11 +17,10 @@
 use std::ops::Range;
 
 use serde::Serialize;
-use warikomi_measure::rank_sum;
+use warikomi_measure::{median, rank_sum};
 
 use super::counters::NAMES;
 use super::cycle::Cycle;
-use super::found::median;
 
 /// The level of significance.
 pub(super) const ALPHA: f64 = 0.01;
@@ -69,7 +68,7 @@ fn shares(part: &[&Cycle], of: fn(&Cycle) -> Option<f64>) -> Vec<f64> {
 }
 
 fn median_of(part: &[&Cycle], of: fn(&Cycle) -> Option<f64>) -> f64 {
-    median(shares(part, of).into_iter())
+    median(shares(part, of))
 }
 
 /// A valley between two parts.
@@ -240,7 +239,7 @@ fn explain(dip: &[&Cycle], beside: &[&Cycle]) -> String {
         let (there, elsewhere) = (counts(dip), counts(beside));
         let Some(p) = rank_sum::p_value(&there, &elsewhere) else { continue };
         known = true;
-        let (there, elsewhere) = (median(there.into_iter()), median(elsewhere.into_iter()));
+        let (there, elsewhere) = (median(there), median(elsewhere));
         if p <= level && there != elsewhere {
             changed.push(format!("{meaning}: {there} a cycle, {elsewhere} beside it"));
         }

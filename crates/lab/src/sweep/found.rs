@@ -1,7 +1,7 @@
 //! What a sweep finds out about a length, and the figures that follow from it.
 
 use serde_json::{Map, Value, json};
-use warikomi_measure::{Repeat, published};
+use warikomi_measure::{Repeat, median, published};
 
 use super::cycle::Cycle;
 
@@ -39,9 +39,9 @@ fn rates(found: &[Shortest]) -> Vec<f64> {
 }
 
 pub(super) fn row(size_bytes: usize, found: &Found) -> Map<String, Value> {
-    let shortest_ns = median(intervals(&found.driver).into_iter());
+    let shortest_ns = median(intervals(&found.driver));
     let saturated_bps = median(found.saturated_bps.iter().copied());
-    let loss_free_bps = median(rates(&found.driver).into_iter());
+    let loss_free_bps = median(rates(&found.driver));
     let mut row = Map::new();
     let mut put = |name: &str, value: f64| {
         // What was not found, or not published, is absent.
@@ -57,8 +57,8 @@ pub(super) fn row(size_bytes: usize, found: &Found) -> Map<String, Value> {
     put("saturated_bps", saturated_bps);
     put("share_of_saturated", loss_free_bps / saturated_bps);
     if let Some(end_to_end) = &found.end_to_end {
-        put("end_to_end_loss_free_ns", median(intervals(end_to_end).into_iter()));
-        put("end_to_end_loss_free_bps", median(rates(end_to_end).into_iter()));
+        put("end_to_end_loss_free_ns", median(intervals(end_to_end)));
+        put("end_to_end_loss_free_bps", median(rates(end_to_end)));
     }
     put("send_ns", found.send_ns);
     put("published_send_ns", injection.send_ns(size_bytes).unwrap_or(f64::NAN));
@@ -91,13 +91,6 @@ pub(super) fn repeats(size_bytes: usize, found: &Found) -> Vec<Repeat> {
         })
     });
     repeats.filter(|repeat| repeat.value.is_finite()).collect()
-}
-
-/// The middle of the numbers among `values`; `NaN` of none.
-pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 //! that a sweep that was stopped goes on from its cycles.
 
 use warikomi_inject::Receiver;
+use warikomi_measure::median;
 
 use super::cycle::{Cycle, Cycles, Phase, Request};
-use super::found::{Found, Shortest, median};
+use super::found::{Found, Shortest};
 use super::plan::SweepPlan;
 use crate::error::Error;
 
@@ -185,7 +186,7 @@ fn seen_if_met(
             false => missed += 1,
         }
     }
-    Ok((seen.len() > missed).then(|| median(seen.into_iter())))
+    Ok((seen.len() > missed).then(|| median(seen)))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use warikomi_nic::{Nic, NicOptions};
 use warikomi_session::{Interrupts, Session, SessionError, SessionOptions};
 use warikomi_target::kernel::{Attachment, KernelTarget, LaunchOptions};
 use warikomi_target::{Interrupted, Target, TargetError};
-use warikomi_testbench::skipped;
+use warikomi_testbench::{LOOKS_ONCE, skipped};
 use warikomi_wire::{Wire, WireKind};
 
 use crate::options::options_of;
@@ -26,7 +26,7 @@ fn find(more_drivers: bool) -> Result<Image, KernelError> {
         drivers: Some(DriverMode::Module),
         more_drivers,
         virtual_time,
-        own_module: virtual_time.then_some("r8169_looks_once"),
+        own_module: virtual_time.then_some(LOOKS_ONCE),
         ..Wanted::default()
     })
 }

@@ -8,6 +8,7 @@ use warikomi_inject::Receiver;
 use warikomi_lab::inject::Application;
 use warikomi_lab::sweep::{Cycle, Phase, SweepPlan, Swept, sweep};
 use warikomi_lab::{Error, OnDemand, Progress, Watch};
+use warikomi_measure::median;
 use warikomi_target::Interrupted;
 
 use crate::bring::{session, watch};
@@ -71,11 +72,6 @@ impl Run {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 #[test]
 fn the_figures_follow_from_the_cycles_and_the_cycles_are_kept() {
     let runs = tempfile::tempdir().unwrap();
@@ -90,7 +86,7 @@ fn the_figures_follow_from_the_cycles_and_the_cycles_are_kept() {
     let row = &swept.result.rows.as_ref().unwrap()[0];
     let figure = |name: &str| row[name].as_f64().unwrap();
     let of = |phase: Phase| kept.iter().filter(move |c| c.phase == phase && !c.disturbed);
-    let saturated = of(Phase::Saturated).map(|cycle| cycle.throughput_bps).collect();
+    let saturated = of(Phase::Saturated).map(|cycle| cycle.throughput_bps);
     assert_eq!(figure("saturated_bps"), median(saturated));
     let shortest_ns = figure("shortest_loss_free_ns");
     assert!(
@@ -109,7 +105,7 @@ fn the_figures_follow_from_the_cycles_and_the_cycles_are_kept() {
     assert!(line.throughput_bps < 1e9, "a line of 1 Gbit/s carries less than that");
 
     let repeats = swept.repeats.iter().filter(|repeat| repeat.figure == "shortest_loss_free_ns");
-    assert_eq!(median(repeats.map(|repeat| repeat.value).collect()), shortest_ns);
+    assert_eq!(median(repeats.map(|repeat| repeat.value)), shortest_ns);
     let coarse: Vec<_> = of(Phase::Coarse).map(|cycle| cycle.interval_ns).collect();
     assert!(coarse.is_sorted() && coarse.len() > 4, "{coarse:?}");
     // What became of them may be anything on a busy machine; that they were looked at is not.

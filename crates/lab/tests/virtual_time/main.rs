@@ -27,7 +27,9 @@ use warikomi_lab::accuracy::Accuracy;
 use warikomi_lab::inject::Inject;
 use warikomi_lab::{Conclusion, Error, Experiment, Watch, carry_out};
 use warikomi_measure::TimeBase;
+use warikomi_testbench::LOOKS_ONCE;
 
+use copies::Changes;
 use planted::{BUGS, DRIVER_VERSION};
 
 /// The version to test with: the oldest of the distribution's, or the one that is named.
@@ -55,18 +57,24 @@ fn options(source: Source) -> BuildOptions {
 fn planted_image() -> &'static Image {
     static IMAGE: OnceLock<Image> = OnceLock::new();
     IMAGE.get_or_init(|| {
-        let soaked = BUGS.iter().filter(|bug| soak::FOUND.contains(&bug.name));
-        let soaked = soaked.map(|bug| (bug.name, bug.changes));
-        let copies: Vec<_> = soaked.chain([(pairs::LOOKS_ONCE, pairs::CHANGES)]).collect();
         let source = Source::Distribution { version: Some(DRIVER_VERSION.into()) };
-        copies::image_with(options(source), &copies)
+        copies::image_with(options(source), &planted_copies())
     })
+}
+
+/// The copies in it: their names, and in what they differ.
+fn planted_copies() -> Vec<(&'static str, Changes)> {
+    let soaked = soak::FOUND.iter().map(|name| {
+        let bug = BUGS.iter().find(|bug| bug.name == *name).expect("a bug of this name");
+        (bug.name, bug.changes)
+    });
+    soaked.chain([(LOOKS_ONCE, pairs::CHANGES)]).collect()
 }
 
 /// `make test` runs this one before the others, and lets it build the kernel beside other tests.
 #[test]
 fn the_kernel_has_every_copy_of_the_driver() {
-    let names = soak::FOUND.iter().copied().chain([pairs::LOOKS_ONCE]);
+    let names = planted_copies().into_iter().map(|(name, _)| name);
     assert!(copies::missing(planted_image(), names).is_empty());
 }
 

@@ -10,12 +10,10 @@ use warikomi_lab::{Conclusion, Error, Experiment, NewRun, ShardDirectory, Watch}
 use warikomi_measure::layout::Object;
 use warikomi_measure::{RunDirectory, TimeBase};
 use warikomi_target::Interrupted;
+use warikomi_testbench::LOOKS_ONCE;
 
 use crate::copies::Changes;
 use crate::{on, on_image, planted_image};
-
-/// A copy of r8169 that takes two interrupts to go wrong.
-pub(crate) const LOOKS_ONCE: &str = "r8169_looks_once";
 
 /// The mask is open while a poll looks at the rings, and the handler leaves what comes meanwhile to the poll, which looks
 /// once more if a frame was among it. If one comes during that look, too, the handler goes on leaving all to a poll that

@@ -108,6 +108,10 @@ impl NicModel for DescriptorFifo {
         Link::Up { mbps: u32::try_from(self.value(regs::LINE_MBPS)).unwrap_or(u32::MAX) }
     }
 
+    fn has_link(&self) -> bool {
+        self.link
+    }
+
     fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
         self.rx.queue.progress(cx, limit)
     }

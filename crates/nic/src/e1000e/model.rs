@@ -121,6 +121,10 @@ impl NicModel for E1000e {
         self.phy.offered()
     }
 
+    fn has_link(&self) -> bool {
+        self.link
+    }
+
     fn rx_progress(&mut self, cx: &mut NicContext<'_>, queue: u16, limit: usize) -> RxCounters {
         let queue = self.rx.get_mut(usize::from(queue));
         queue.map_or(RxCounters::default(), |queue| queue.progress(cx, limit))

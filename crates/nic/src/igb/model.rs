@@ -119,6 +119,10 @@ impl NicModel for Igb {
         self.phy.offered()
     }
 
+    fn has_link(&self) -> bool {
+        self.link
+    }
+
     fn rx_progress(&mut self, cx: &mut NicContext<'_>, queue: u16, limit: usize) -> RxCounters {
         let queue = self.rx.get_mut(usize::from(queue));
         queue.map_or(RxCounters::default(), |queue| queue.progress(cx, limit))

@@ -86,6 +86,10 @@ impl NicModel for Rtl8139 {
         self.phy.offered()
     }
 
+    fn has_link(&self) -> bool {
+        self.phy.mode().is_some()
+    }
+
     fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
         self.rx.progress(cx, limit)
     }

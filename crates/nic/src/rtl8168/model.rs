@@ -101,6 +101,10 @@ impl NicModel for Rtl8168 {
         self.phy.offered()
     }
 
+    fn has_link(&self) -> bool {
+        self.phy.mode().is_some()
+    }
+
     fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
         self.rx.queue.progress(cx, limit)
     }

@@ -32,7 +32,6 @@ impl Checkers {
     /// All checkers, for a history with these options.
     pub fn new(options: &Options) -> Checkers {
         let (buffers, bound) = (options.buffers, options.disturbances.bound);
-        let may_fail = !options.disturbances.faults.is_empty();
         Checkers {
             checkers: vec![
                 Box::new(Ledger::default()),
@@ -40,7 +39,7 @@ impl Checkers {
                 Box::new(Balance::new(buffers)),
                 Box::new(Order::default()),
                 Box::new(Progress::new(bound)),
-                Box::new(Transmit::new(bound, may_fail)),
+                Box::new(Transmit::new(bound)),
                 Box::new(Succession::new(options)),
             ],
             violations: Vec::new(),

@@ -6,12 +6,13 @@ use warikomi_nic::RxOutcome;
 use super::checker::Checker;
 use crate::{Event, Part};
 
-/// Once nothing goes wrong any more and no frame comes, whatever waits is delivered within a bound for each round of the
-/// buffers, and the driver has a buffer for the next frame. The others say that nothing bad happens; this says that something good does.
+/// Once nothing goes wrong any more and no frame comes, whatever waits is delivered within a bound for each round of
+/// the buffers, and the driver has a buffer for the next frame. The others say that nothing bad happens; this says that
+/// something good does.
 pub struct Progress {
     bound: Span,
     /// When nothing goes wrong any more, and when the time is over.
-    calm: Option<(Time, Time)>,
+    over: Option<(Time, Time)>,
     /// Packets on the ring, or above it, that the application does not have.
     pending: BTreeSet<u64>,
     /// Buffers that the driver has.
@@ -21,7 +22,7 @@ pub struct Progress {
 impl Progress {
     /// With this bound.
     pub fn new(bound: Span) -> Progress {
-        Progress { bound, calm: None, pending: BTreeSet::new(), on_ring: 0 }
+        Progress { bound, over: None, pending: BTreeSet::new(), on_ring: 0 }
     }
 
     /// Counts the buffers that the driver has.
@@ -39,8 +40,8 @@ impl Progress {
     /// What is not done at the end. A run that ends before its deadline has nothing left to do: what does not wait any
     /// more was dropped, and the ledger reports it.
     fn stopping(&self, at: Time) -> Result<(), String> {
-        let Some((calm, until)) = self.calm else { return Ok(()) };
-        let after = at.since(calm);
+        let Some((over, until)) = self.over else { return Ok(()) };
+        let after = at.since(over);
         match self.pending.first() {
             _ if at < until => Ok(()),
             Some(first) => Err(format!(
@@ -68,10 +69,10 @@ impl Checker for Progress {
             }
             Event::Delivered { sequence: Some(sequence), .. } => {
                 self.pending.remove(&sequence);
-                if let Some((calm, until)) = self.calm
+                if let Some((over, until)) = self.over
                     && at > until
                 {
-                    let late = at.since(calm);
+                    let late = at.since(over);
                     return Err(format!(
                         "packet {sequence} came {late} after the last disturbance"
                     ));
@@ -81,7 +82,7 @@ impl Checker for Progress {
             Event::Killed(Part::First | Part::Second) | Event::Forgotten | Event::Quiescing => {
                 self.pending.clear();
             }
-            Event::Calm { rounds } => self.calm = Some((at, at + self.bound * rounds)),
+            Event::DisturbancesOver { rounds } => self.over = Some((at, at + self.bound * rounds)),
             Event::Stopping => return self.stopping(at),
             _ => {}
         }
@@ -97,12 +98,13 @@ mod tests {
         Time::from_ps(ms * 1_000_000_000)
     }
 
-    /// What the checker says of a packet that has come, calm after 1 ms with a bound of 200 ms, and then this.
+    /// What the checker says of a packet that has come, the last disturbance after 1 ms with a bound of 200 ms, and
+    /// then this.
     fn judged(rounds: u64, at: Time, event: &Event) -> Result<(), String> {
         let mut progress = Progress::new(Span::from_ms(200));
         let arrived = Event::Arrived { sequence: 7, outcome: RxOutcome::OnRing, struck: false };
         progress.check(ms(0), &arrived).unwrap();
-        progress.check(ms(1), &Event::Calm { rounds }).unwrap();
+        progress.check(ms(1), &Event::DisturbancesOver { rounds }).unwrap();
         progress.check(at, event)
     }
 
@@ -120,8 +122,8 @@ mod tests {
     fn a_driver_without_a_buffer_is_named() {
         let judged = |events: &[Event]| {
             let mut progress = Progress::new(Span::from_ms(200));
-            let calm = Event::Calm { rounds: 1 };
-            events.iter().chain([&calm]).for_each(|event| progress.check(ms(0), event).unwrap());
+            let over = Event::DisturbancesOver { rounds: 1 };
+            events.iter().chain([&over]).for_each(|event| progress.check(ms(0), event).unwrap());
             progress.check(ms(200), &Event::Stopping)
         };
         let posted = Event::BufferPosted { token: 0 };

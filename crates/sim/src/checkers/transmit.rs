@@ -6,33 +6,54 @@ use super::checker::Checker;
 use crate::Event;
 
 /// Each frame that is sent is on the wire once at most, in order and unchanged, and only before it comes back. It comes
-/// back once: as sent if it was on the wire. That it was not sent may only be said where the device may be at fault, or
-/// its driver was told to stop or has died.
+/// back once, as sent if it was on the wire and else as not sent, which needs a reason: the card had no link, or its
+/// driver was told to stop or has died.
 pub struct Transmit {
     bound: Span,
-    /// The device may be at fault.
-    may_fail: bool,
     next: u64,
     /// The last that was on the wire.
     last: Option<u64>,
     /// Frames on their way, and what is known of each.
     outstanding: BTreeMap<u64, Known>,
+    has_link: bool,
+    /// The driver is about to stop its device, or has stopped it.
+    stopping: bool,
     /// When nothing goes wrong any more, and when the time is over.
-    calm: Option<(Time, Time)>,
+    over: Option<(Time, Time)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     on_wire: bool,
-    /// It may come back either way, whatever was on the wire: its driver was told to stop, or has died.
-    uncertain: bool,
+    /// The card had no link meanwhile: it may have been done with it and not have put it on the wire.
+    lacked_link: bool,
+    doubt: Doubt,
+}
+
+/// Whether what comes back says what was on the wire. What a driver has when it leaves its device comes back all the
+/// same, and no event says which frames it had: until a later driver sends, it may have had each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Doubt {
+    #[default]
+    None,
+    /// Its driver has died: it comes back as not sent.
+    Died,
+    /// Its driver was told to stop: it comes back either way.
+    Stopped,
 }
 
 impl Transmit {
     /// With this bound for what is to come back when nothing goes wrong any more.
-    pub fn new(bound: Span, may_fail: bool) -> Transmit {
-        let outstanding = BTreeMap::new();
-        Transmit { bound, may_fail, next: 0, last: None, outstanding, calm: None }
+    pub fn new(bound: Span) -> Transmit {
+        Transmit {
+            bound,
+            next: 0,
+            last: None,
+            outstanding: BTreeMap::new(),
+            has_link: true,
+            stopping: false,
+            over: None,
+        }
     }
 
     fn on_wire(&mut self, sequence: Option<u64>) -> Result<(), String> {
@@ -49,37 +70,58 @@ impl Transmit {
             return Err(format!("frame {sequence} is on the wire, and had come back before"));
         };
         known.on_wire = true;
+        if !self.stopping {
+            // This driver sends it, and so no earlier one had it, nor what was handed over behind it.
+            let behind = self.outstanding.range_mut(sequence..);
+            behind.for_each(|(_, known)| known.doubt = Doubt::None);
+        }
         Ok(())
     }
 
     fn back(&mut self, sequence: Option<u64>, sent: bool) -> Result<(), String> {
         let sequence = sequence.ok_or("a buffer came back that was not handed over")?;
-        let Some(known) = self.outstanding.remove(&sequence) else {
+        let Some(Known { on_wire, lacked_link, doubt }) = self.outstanding.remove(&sequence) else {
             return Err(format!("frame {sequence} came back, which was not on its way"));
         };
-        if known.uncertain {
-            return Ok(());
-        }
-        match (sent, known.on_wire) {
-            (true, false) if !self.may_fail => {
+        let excused = match doubt {
+            Doubt::None => false,
+            Doubt::Died => !sent,
+            Doubt::Stopped => true,
+        };
+        match (sent, on_wire) {
+            (true, true) => Ok(()),
+            _ if excused || lacked_link && !on_wire => Ok(()),
+            (true, false) => {
                 Err(format!("frame {sequence} came back as sent, and was not on the wire"))
             }
             (false, true) => {
                 Err(format!("frame {sequence} came back as not sent, and was on the wire"))
             }
-            (false, false) if !self.may_fail => Err(format!(
+            (false, false) => Err(format!(
                 "frame {sequence} came back as not sent, and nothing kept the device from sending it"
             )),
-            _ => Ok(()),
         }
     }
 
+    /// A driver leaves its device, or has left it.
+    fn doubt(&mut self, doubt: Doubt) {
+        self.stopping = doubt == Doubt::Stopped;
+        let outstanding = self.outstanding.values_mut();
+        outstanding.for_each(|known| known.doubt = known.doubt.max(doubt));
+    }
+
+    fn link(&mut self, up: bool) {
+        self.has_link = up;
+        let outstanding = self.outstanding.values_mut();
+        outstanding.for_each(|known| known.lacked_link |= !up);
+    }
+
     fn stopping(&mut self, at: Time) -> Result<(), String> {
-        match (self.outstanding.first_key_value(), self.calm) {
-            (Some((first, _)), Some((calm, until))) if at >= until => Err(format!(
+        match (self.outstanding.first_key_value(), self.over) {
+            (Some((first, _)), Some((over, until))) if at >= until => Err(format!(
                 "frame {first} and {} more do not come back, {} after the last disturbance",
                 self.outstanding.len() - 1,
-                at.since(calm)
+                at.since(over)
             )),
             _ => Ok(()),
         }
@@ -92,13 +134,11 @@ impl Checker for Transmit {
     }
 
     fn check(&mut self, at: Time, event: &Event) -> Result<(), String> {
-        if let Event::Quiescing | Event::Forgotten = event {
-            self.outstanding.values_mut().for_each(|known| known.uncertain = true);
-        }
         match *event {
             Event::Sent { sequence } if sequence == self.next => {
                 self.next += 1;
-                self.outstanding.insert(sequence, Known::default());
+                let known = Known { lacked_link: !self.has_link, ..Known::default() };
+                self.outstanding.insert(sequence, known);
             }
             Event::Sent { sequence } => {
                 return Err(format!(
@@ -108,7 +148,11 @@ impl Checker for Transmit {
             }
             Event::OnWire { sequence } => return self.on_wire(sequence),
             Event::SentBack { sequence, sent } => return self.back(sequence, sent),
-            Event::Calm { rounds } => self.calm = Some((at, at + self.bound * rounds)),
+            Event::Quiescing => self.doubt(Doubt::Stopped),
+            Event::Forgotten => self.doubt(Doubt::Died),
+            Event::Took { .. } => self.stopping = false,
+            Event::Link { up } => self.link(up),
+            Event::DisturbancesOver { rounds } => self.over = Some((at, at + self.bound * rounds)),
             Event::Stopping => return self.stopping(at),
             Event::End => {
                 if let Some((first, _)) = self.outstanding.first_key_value() {
@@ -126,8 +170,8 @@ mod tests {
     use super::*;
 
     /// What the checker says of the last of these events, and that it says nothing of those before.
-    fn judged(may_fail: bool, events: &[Event]) -> Result<(), String> {
-        let mut transmit = Transmit::new(Span::from_ms(200), may_fail);
+    fn judged(events: &[Event]) -> Result<(), String> {
+        let mut transmit = Transmit::new(Span::from_ms(200));
         let (last, before) = events.split_last().unwrap();
         before.iter().for_each(|event| transmit.check(Time::ZERO, event).unwrap());
         transmit.check(Time::ZERO, last)
@@ -137,35 +181,68 @@ mod tests {
     const ON_WIRE: Event = Event::OnWire { sequence: Some(0) };
     const SENT: Event = Event::SentBack { sequence: Some(0), sent: true };
     const NOT_SENT: Event = Event::SentBack { sequence: Some(0), sent: false };
+    const DOWN: Event = Event::Link { up: false };
+    const UP: Event = Event::Link { up: true };
+    const TOOK: Event = Event::Took { generation: 2 };
 
     #[test]
     fn a_frame_that_comes_back_as_not_sent_needs_a_reason() {
-        let error = judged(false, &[HANDED_OVER, NOT_SENT]).unwrap_err();
+        let error = judged(&[HANDED_OVER, NOT_SENT]).unwrap_err();
         assert!(error.contains("nothing kept the device from sending it"), "{error}");
-        assert_eq!(judged(true, &[HANDED_OVER, NOT_SENT]), Ok(()));
         for reason in [Event::Quiescing, Event::Forgotten] {
-            assert_eq!(judged(false, &[HANDED_OVER, reason, NOT_SENT]), Ok(()));
-            assert_eq!(judged(false, &[HANDED_OVER, ON_WIRE, reason, NOT_SENT]), Ok(()));
+            assert_eq!(judged(&[HANDED_OVER, reason, NOT_SENT]), Ok(()));
+            assert_eq!(judged(&[HANDED_OVER, ON_WIRE, reason, NOT_SENT]), Ok(()));
+            // One that is handed over behind it has none.
+            assert!(judged(&[reason, HANDED_OVER, NOT_SENT]).is_err());
         }
-        // One that is handed over behind it has none.
-        assert!(judged(false, &[Event::Forgotten, HANDED_OVER, NOT_SENT]).is_err());
+    }
+
+    #[test]
+    fn only_frames_on_their_way_while_there_is_no_link_need_not_be_on_the_wire() {
+        for back in [SENT, NOT_SENT] {
+            for lost in [[HANDED_OVER, DOWN, UP], [DOWN, HANDED_OVER, UP]] {
+                assert_eq!(judged(&[&lost[..], &[back]].concat()), Ok(()));
+            }
+            assert!(judged(&[DOWN, UP, HANDED_OVER, back]).is_err());
+        }
+        let error = judged(&[HANDED_OVER, ON_WIRE, DOWN, NOT_SENT]).unwrap_err();
+        assert!(error.contains("as not sent, and was on the wire"), "{error}");
     }
 
     #[test]
     fn a_frame_that_was_on_the_wire_does_not_come_back_as_not_sent() {
-        for may_fail in [false, true] {
-            let error = judged(may_fail, &[HANDED_OVER, ON_WIRE, NOT_SENT]).unwrap_err();
-            assert!(error.contains("as not sent, and was on the wire"), "{error}");
-            assert_eq!(judged(may_fail, &[HANDED_OVER, ON_WIRE, SENT]), Ok(()));
+        let error = judged(&[HANDED_OVER, ON_WIRE, NOT_SENT]).unwrap_err();
+        assert!(error.contains("as not sent, and was on the wire"), "{error}");
+        assert_eq!(judged(&[HANDED_OVER, ON_WIRE, SENT]), Ok(()));
+    }
+
+    #[test]
+    fn what_a_dead_driver_had_does_not_come_back_as_sent() {
+        assert!(judged(&[HANDED_OVER, Event::Forgotten, SENT]).is_err());
+        assert_eq!(judged(&[HANDED_OVER, Event::Quiescing, SENT]), Ok(()));
+        assert_eq!(judged(&[HANDED_OVER, Event::Quiescing, Event::Forgotten, SENT]), Ok(()));
+    }
+
+    #[test]
+    fn a_frame_behind_one_that_a_later_driver_sends_had_waited() {
+        let behind = Event::Sent { sequence: 1 };
+        let back = |sent| Event::SentBack { sequence: Some(1), sent };
+        for left in [[Event::Forgotten, TOOK], [Event::Quiescing, TOOK]] {
+            let sends = [&[HANDED_OVER, behind], &left[..], &[ON_WIRE]].concat();
+            for sent in [false, true] {
+                assert!(judged(&[&sends[..], &[back(sent)]].concat()).is_err());
+            }
+            assert!(judged(&[&sends[..], &[NOT_SENT]].concat()).is_err());
+            assert_eq!(judged(&[&sends[..], &[SENT]].concat()), Ok(()));
         }
+        // While it stops a driver still sends what it has, and not all of it.
+        let stops = [HANDED_OVER, behind, Event::Quiescing, ON_WIRE, SENT, back(false)];
+        assert_eq!(judged(&stops), Ok(()));
     }
 
     #[test]
     fn a_frame_that_has_come_back_is_not_on_the_wire_any_more() {
-        for may_fail in [false, true] {
-            let events = [HANDED_OVER, Event::Forgotten, NOT_SENT, ON_WIRE];
-            let error = judged(may_fail, &events).unwrap_err();
-            assert!(error.contains("had come back before"), "{error}");
-        }
+        let error = judged(&[HANDED_OVER, Event::Forgotten, NOT_SENT, ON_WIRE]).unwrap_err();
+        assert!(error.contains("had come back before"), "{error}");
     }
 }

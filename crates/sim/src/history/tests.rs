@@ -1,3 +1,5 @@
+use warikomi_inject::{Fault, FaultKind};
+
 use super::*;
 use crate::planted::{self, Bug};
 
@@ -150,6 +152,13 @@ fn a_driver_that_drops_a_good_frame_is_found() {
 }
 
 #[test]
+fn a_driver_that_changes_a_byte_of_a_frame_is_found() {
+    let (checkers, _, failure) = found_by(Bug::Changes, false);
+    assert!(checkers.contains(&"ledger"), "{failure}");
+    assert!(failure.to_string().contains("a frame that is none of ours"), "{failure}");
+}
+
+#[test]
 fn a_driver_that_swaps_two_frames_is_found() {
     let (checkers, _, failure) = found_by(Bug::Swaps, false);
     assert_eq!(checkers, ["order"], "{failure}");
@@ -159,6 +168,40 @@ fn a_driver_that_swaps_two_frames_is_found() {
 fn a_driver_that_loses_a_frame_to_be_sent_is_found() {
     let (checkers, _, failure) = found_by(Bug::LosesSent, false);
     assert!(checkers.contains(&"transmit"), "{failure}");
+}
+
+/// Of the first histories with these faults: in how many a driver that only says that it sends is found.
+fn found_claiming(first: u64, have: impl Fn(&[Fault]) -> bool) -> usize {
+    let pair = Bug::ClaimsSent.planted_in(sound());
+    let drawn = (1..=first).map(|seed| Drawn::of(Seed(seed), true));
+    let drawn = drawn.filter(|drawn| have(&drawn.options().disturbances.faults));
+    // In some its drivers die again and again, of what they leave to each other.
+    let is_found = |drawn: &Drawn| {
+        drawn.judged(&pair).is_ok_and(|(_, violations)| {
+            violations.iter().any(|found| found.what.contains("as sent, and was not on the wire"))
+        })
+    };
+    drawn.filter(is_found).count()
+}
+
+#[test]
+fn a_driver_that_says_of_a_frame_that_it_is_sent_is_found_where_faults_strike() {
+    let flaps = |fault: &Fault| matches!(fault.kind, FaultKind::LinkFlap { .. });
+    let found = found_claiming(400, |faults| !faults.is_empty());
+    assert!(found >= 20, "{found}");
+    // A card without a link excuses frames of that time, and no others.
+    let found = found_claiming(3_000, |faults| faults.iter().any(flaps));
+    assert!(found > 0);
+}
+
+#[test]
+fn a_driver_that_says_of_a_frame_that_it_is_sent_which_is_not_is_found() {
+    let (checkers, _, failure) = found_by(Bug::ClaimsSent, false);
+    assert_eq!(checkers, ["transmit"], "{failure}");
+    assert!(
+        failure.to_string().contains("came back as sent, and was not on the wire"),
+        "{failure}"
+    );
 }
 
 #[test]

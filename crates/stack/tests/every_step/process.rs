@@ -5,9 +5,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use warikomi_clock::{Span, Time};
-use warikomi_driver::device::{SupportGone, Window};
+use warikomi_driver::device::Window;
 use warikomi_driver::rtl8168::Rtl8168;
-use warikomi_driver::run::store::SnapshotStore;
 use warikomi_driver::run::{Attachment, DriverLoop, Lineage, Parts, RunError, Step};
 use warikomi_driver::state::{LocalWords, StateError};
 use warikomi_driver::strategy::Strategy;
@@ -52,20 +51,6 @@ impl Attachment for Attached {
     }
     fn lineage(&self) -> Option<Lineage> {
         Some(self.lineage.clone())
-    }
-    fn take_store(&mut self, _: u64) -> Option<Box<dyn SnapshotStore>> {
-        None
-    }
-    fn warm(&self, _: usize) {}
-    fn wake_successor(&self) {}
-    fn check_support(&self) -> Result<(), SupportGone> {
-        Ok(())
-    }
-    fn ticks(&self) -> u64 {
-        0
-    }
-    fn processor_time(&self) -> Span {
-        Span::ZERO
     }
 }
 

@@ -43,7 +43,7 @@ fn stop(session: Session) -> Option<()> {
 
 pub(super) fn probe(pair: &Pair) -> Option<()> {
     let options = pair.options()?;
-    let mut session = pair.with_sink()?;
+    let mut session = started(&options, sink());
     let found = interface(&mut session, pair);
     assert_eq!(found.mac, "02:57:4b:00:00:01");
     for (name, value) in [("class", "0x020000"), ("device", pair.device)] {

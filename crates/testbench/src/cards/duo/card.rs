@@ -563,6 +563,10 @@ impl NicModel for Duo {
         Link::Up { mbps: 1_000 }
     }
 
+    fn has_link(&self) -> bool {
+        self.link
+    }
+
     fn rx_progress(&mut self, cx: &mut NicContext<'_>, queue: u16, limit: usize) -> RxCounters {
         let ring = &mut self.rx[usize::from(queue)];
         ring.progress(cx, limit);
