@@ -39,7 +39,7 @@
 // `MESSAGES + n % MESSAGES_CAPACITY`, and was written before the count. A driver of a device with several
 // vectors gives each the vector's number as its data, so that it can tell them apart.
 #define WK_MESSAGES 11264
-// Messages kept; of older ones only the count is left.
+// Messages kept; of older ones only the count is left: each may have been of any vector.
 #define WK_MESSAGES_CAPACITY 1024
 // Bytes of a window.
 #define WK_WINDOW_BYTES 131072

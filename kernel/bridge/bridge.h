@@ -44,6 +44,7 @@ struct card {
 	u64 plugs;			/* times it was pulled out or plugged in that have been seen to */
 	u64 listens;			/* times it was asked to listen, likewise */
 	struct virtio_device *vdev;	/* none: free for the next one */
+	bool leaves;			/* its bus is to go, and no other comes */
 	struct virtqueue *queue;
 	struct pci_host_bridge *host;
 	struct resource memory;
@@ -103,6 +104,9 @@ static inline void relax(void)
 {
 	asm volatile("pause");
 }
+
+/* main.c */
+void see_to_buses_soon(void);
 
 /* access.c */
 extern struct pci_ops bridge_config_ops;

@@ -421,7 +421,7 @@ void signalled(struct virtio_device *vdev)
 		be_busy();
 	take_interrupts();
 	if (load(card, WB_HEADER_PLUGS) != card->plugs)
-		schedule_work(&bridge.see_to_buses);
+		see_to_buses_soon();
 	if (listens != card->listens)
 		schedule_work(&bridge.listen);
 	card->listens = listens;

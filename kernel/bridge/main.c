@@ -81,23 +81,49 @@ static void see_to_slot(struct card *card)
 	pci_unlock_rescan_remove();
 }
 
-/* One for all cards, and so never beside itself: until 6.12 a scan takes no lock. */
-static void see_to_buses(struct work_struct *work)
+static void remove_bus(struct card *card)
 {
-	struct card *card;
+	pci_lock_rescan_remove();
+	pci_stop_root_bus(card->host->bus);
+	pci_remove_root_bus(card->host->bus);
+	pci_unlock_rescan_remove();
+	pci_free_host_bridge(card->host);
+	card->host = NULL;
+}
+
+static void see_to_bus(struct card *card)
+{
 	int err = 0;
 
-	for (card = bridge.cards; card < bridge.end && !err; card++) {
-		if (card->vdev && !card->host)
-			err = add_bus(card);
-		if (card->host)
-			see_to_slot(card);
-	}
-	/* In virtual time there is none: while others can run it yields, for which no time passes. */
-	if (!err && !bridge.poller && !load(bridge.cards, WB_HEADER_IN_STEP))
-		err = start_poller();
+	if (card->leaves && card->host)
+		remove_bus(card);
+	if (card->leaves || !card->vdev)
+		return;
+	if (!card->host)
+		err = add_bus(card);
 	if (err)
-		pr_err("cannot bring the buses up: %d\n", err);
+		pr_err("cannot bring the bus of card %u up: %d\n", card->number, err);
+	else
+		see_to_slot(card);
+}
+
+/* One for all cards, and so never beside itself: until 6.12 a scan takes no lock, and no bus goes during another's. */
+static void see_to_buses(struct work_struct *work)
+{
+	struct card *first = bridge.cards;
+	struct card *card;
+
+	for (card = first; card < bridge.end; card++)
+		see_to_bus(card);
+	/* In virtual time there is none: while others can run it yields, for which no time passes. */
+	if (first->host && !bridge.poller && !load(first, WB_HEADER_IN_STEP) && start_poller())
+		pr_err("cannot poll for interrupts\n");
+}
+
+/* While the system is suspended no card comes or goes. */
+void see_to_buses_soon(void)
+{
+	queue_work(system_freezable_wq, &bridge.see_to_buses);
 }
 
 /*
@@ -130,14 +156,14 @@ static const struct kernel_param_ops compute_ops = { .set = compute };
 module_param_cb(compute_ns, &compute_ops, NULL, 0200);
 MODULE_PARM_DESC(compute_ns, "lets so much virtual time pass as is written to it, 1 ms at most");
 
-static int make_window(struct card *card)
+/* Another card's interrupt looks at every card: it would take messages until the old count comes round. */
+static void clear_window(struct card *card)
 {
-	/* Linear: a module's own data has no address that a card could use. */
-	if (!card->window)
-		card->window = (u64 *)__get_free_pages(GFP_KERNEL, WINDOW_ORDER);
-	if (!card->window)
-		return -ENOMEM;
+	unsigned long flags;
+
+	local_irq_save(flags);
 	memset(card->window, 0, WB_WINDOW_BYTES);
+	card->dead = false;
 	card->posted = 0;
 	card->carried_out = 0;
 	card->reads = 0;
@@ -152,6 +178,17 @@ static int make_window(struct card *card)
 	card->window[WB_HEADER_PATIENCE_TICKS] = ~0ULL;
 	card->window[WB_SLEEPING] = WB_SLEEPS;
 	bridge.attention = WB_SLEEPS;
+	local_irq_restore(flags);
+}
+
+static int make_window(struct card *card)
+{
+	/* Linear: a module's own data has no address that a card could use. */
+	if (!card->window)
+		card->window = (u64 *)__get_free_pages(GFP_KERNEL, WINDOW_ORDER);
+	if (!card->window)
+		return -ENOMEM;
+	clear_window(card);
 	return 0;
 }
 
@@ -190,18 +227,20 @@ static int bridge_probe(struct virtio_device *vdev)
 	card->queue = virtio_find_single_vq(vdev, struck, "window");
 	if (IS_ERR(card->queue))
 		return PTR_ERR(card->queue);
+	/* A queue's signals are not held back. */
+	vdev->priv = card;
 	virtio_device_ready(vdev);
 	sg_init_one(&buffer, card->window, WB_WINDOW_BYTES);
 	err = virtqueue_add_inbuf(card->queue, &buffer, 1, card->window, GFP_KERNEL);
 	if (err)
 		return err;
 	virtqueue_kick(card->queue);
-	vdev->priv = card;
+	card->leaves = false;
 	card->vdev = vdev;
 	if (bridge.end <= card)
 		bridge.end = card + 1;
-	/* Signals are held back until this returns. */
-	schedule_work(&bridge.see_to_buses);
+	/* The other signals are held back until this returns. */
+	see_to_buses_soon();
 	return 0;
 }
 
@@ -209,22 +248,15 @@ static void bridge_remove(struct virtio_device *vdev)
 {
 	struct card *card = vdev->priv;
 
+	card->leaves = true;
+	see_to_buses_soon();
 	flush_work(&bridge.see_to_buses);
-	flush_work(&bridge.listen);
 	if (card == bridge.cards)
 		stop_poller();
-	if (card->host) {
-		pci_lock_rescan_remove();
-		pci_stop_root_bus(card->host->bus);
-		pci_remove_root_bus(card->host->bus);
-		pci_unlock_rescan_remove();
-		pci_free_host_bridge(card->host);
-	}
-	card->host = NULL;
-	card->vdev = NULL;
-	cancel_work_sync(&bridge.retrigger);
 	virtio_reset_device(vdev);
 	vdev->config->del_vqs(vdev);
+	/* Only now: the window is not another's before the other side has let it go. */
+	card->vdev = NULL;
 }
 
 static const struct virtio_device_id ids[] = { { WB_VIRTIO_DEVICE, VIRTIO_DEV_ANY_ID }, { 0 } };

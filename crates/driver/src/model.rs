@@ -1,4 +1,7 @@
+use std::ops::Range;
+
 use warikomi_pci::{DmaError, DmaMemory, Mmio, MmioError};
+use warikomi_shared::Message;
 
 use crate::state::{Held, Predecessor, Shown, StateArea, StateError};
 
@@ -24,11 +27,22 @@ pub struct DriverInfo {
     /// Bytes of payload that a segment has at most when the device cuts a long TCP packet (TSO); 0 if the device cuts
     /// none.
     pub most_segment_bytes: u16,
+    /// Interrupt vectors of its device, from 0 on.
+    pub vectors: u16,
     /// Whether it can go on where another driver has stopped; otherwise it is replaced by a reset only.
     pub live: bool,
 }
 
 impl DriverInfo {
+    /// The vectors whose handlers run for a message: it may have been any, if it is lost.
+    #[inline]
+    pub fn vectors_of(&self, message: Message) -> Range<u16> {
+        match message {
+            Message::Number(vector) => vector..vector.saturating_add(1),
+            Message::Lost => 0..self.vectors,
+        }
+    }
+
     /// The longest IP packet that it sends, in bytes.
     pub fn max_mtu_bytes(&self) -> u32 {
         const ETHERNET_BYTES: usize = 14;

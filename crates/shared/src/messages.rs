@@ -57,6 +57,15 @@ impl<W: Words + Clone> MessageSender<W> {
     }
 }
 
+/// What was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// One of this number.
+    Number(u16),
+    /// One that was not taken in time, and was written over: it may have been of any number, and the only one of it.
+    Lost,
+}
+
 /// The end that takes them, one by one: they are never merged. Of those that it has not taken in time only
 /// the count is left.
 #[derive(Debug)]
@@ -86,21 +95,20 @@ impl<W: Words> MessageReceiver<W> {
         (latest >> 16 == message & (u64::MAX >> 16)).then_some(latest as u16)
     }
 
-    /// Takes one message, if there is one: its number. For one that is gone, a number that goes round, so
-    /// that every one up to the places kept has its turn before the messages that are left.
+    /// Takes one message, if there is one.
     #[inline]
-    pub fn take(&mut self) -> Option<u16> {
+    pub fn take(&mut self) -> Option<Message> {
         let message = self.tally.seen();
         if !self.tally.take() {
             return None;
         }
         if let Some(number) = self.latest(message) {
-            return Some(number);
+            return Some(Message::Number(number));
         }
         let number = self.words.load(self.place.of(message), Acquire);
         // The one that comes into its place is there before it is counted.
         let gone = self.tally.behind() + 1 >= self.place.capacity as u64;
-        Some(if gone { (message % self.place.capacity as u64) as u16 } else { number as u16 })
+        Some(if gone { Message::Lost } else { Message::Number(number as u16) })
     }
 }
 
@@ -140,7 +148,7 @@ mod tests {
             [7, round, 9].into_iter().for_each(|number| sender.send(number));
             assert!(receiver.pending());
             let got: Vec<_> = std::iter::from_fn(|| receiver.take()).collect();
-            assert_eq!(got, [7, round, 9]);
+            assert_eq!(got, [7, round, 9].map(Message::Number));
             assert!(!receiver.pending());
             assert_eq!(sender.sent(), 3 * (u64::from(round) + 1));
         }
@@ -155,17 +163,18 @@ mod tests {
             sender.send(100 + message);
             // The places of all are in another cache line, which it does not need.
             (3..7).for_each(|at| words.store(at, 0, Ordering::Relaxed));
-            assert_eq!((receiver.take(), receiver.take()), (Some(100 + message), None));
+            let number = Message::Number(100 + message);
+            assert_eq!((receiver.take(), receiver.take()), (Some(number), None));
         }
     }
 
     #[test]
-    fn of_those_not_taken_in_time_every_number_has_its_turn() {
+    fn each_that_was_not_taken_in_time_may_have_been_of_any_number() {
         let words = Rc::new(Local(Default::default()));
         let mut sender = MessageSender::new(words.clone(), PLACE);
         let mut receiver = MessageReceiver::new(words, PLACE);
         (0..10).for_each(|_| sender.send(9));
         let got: Vec<_> = std::iter::from_fn(|| receiver.take()).collect();
-        assert_eq!(got, [0, 1, 2, 3, 0, 1, 2, 9, 9, 9]);
+        assert_eq!(got, [[Message::Lost; 7].as_slice(), &[Message::Number(9); 3]].concat());
     }
 }

@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering;
 
 use loom::thread;
 use warikomi_shared::{
-    BUSY, Bell, Consumer, MessagePlace, MessageReceiver, MessageSender, Producer, RingPlace,
-    SLEEPS, Sleeper, Tally, Words,
+    BUSY, Bell, Consumer, Message, MessagePlace, MessageReceiver, MessageSender, Producer,
+    RingPlace, SLEEPS, Sleeper, Tally, Words,
 };
 
 use event::ModelEvent;
@@ -188,7 +188,7 @@ fn so_it_has_with_the_latest_number_beside_the_count() {
 
 #[track_caller]
 fn messages(place: MessagePlace) {
-    // A number that says which message it was, and is none that goes round.
+    // A number that says which message it was.
     const FIRST: u16 = 10;
     explore(PREEMPTIONS, move || {
         let words = ModelWords::new(4, None);
@@ -197,8 +197,9 @@ fn messages(place: MessagePlace) {
         let other = thread::spawn(move || (0..3).for_each(|message| sender.send(FIRST + message)));
         let mut taken = 0;
         let mut take = |receiver: &mut MessageReceiver<_>| {
-            if let Some(number) = receiver.take() {
-                assert!(number == FIRST + taken || number == taken % 2, "{number} is {taken}");
+            if let Some(message) = receiver.take() {
+                let own = Message::Number(FIRST + taken);
+                assert!(message == own || message == Message::Lost, "{message:?} is {taken}");
                 taken += 1;
             }
         };
@@ -208,6 +209,52 @@ fn messages(place: MessagePlace) {
         (0..3).for_each(|_| take(&mut receiver));
         assert_eq!(taken, 3);
         assert!(!receiver.pending());
+    });
+}
+
+/// Of two vectors the second has one message, and the first enough for it to be written over. Handlers run as
+/// `vectors` says for each message that was taken, of which this is the number.
+#[track_caller]
+fn vectors_of(vectors: fn(Message, usize) -> [bool; 2]) {
+    const PLACE: MessagePlace = MessagePlace { count: 0, numbers: 1, capacity: 2, latest: None };
+    explore(PREEMPTIONS, move || {
+        let words = ModelWords::new(4, None);
+        let mut sender = MessageSender::new(words.clone(), PLACE);
+        let mut receiver = MessageReceiver::new(words, PLACE);
+        let other = thread::spawn(move || [1, 0, 0].map(|vector| sender.send(vector)));
+        let (mut taken, mut handled) = (0, [false; 2]);
+        let mut take = || {
+            if let Some(message) = receiver.take() {
+                let now = vectors(message, taken);
+                handled = [0, 1].map(|vector| handled[vector] || now[vector]);
+                taken += 1;
+            }
+        };
+        (0..2).for_each(|_| take());
+        other.join().unwrap();
+        (0..3).for_each(|_| take());
+        assert_eq!((taken, handled), (3, [true; 2]));
+    });
+}
+
+fn only(vector: usize) -> [bool; 2] {
+    [vector == 0, vector == 1]
+}
+
+#[test]
+fn a_vector_whose_only_message_is_gone_has_its_turn() {
+    vectors_of(|message, _| match message {
+        Message::Number(vector) => only(vector.into()),
+        Message::Lost => [true; 2],
+    });
+}
+
+#[test]
+#[should_panic(expected = "(3, [true, false])")]
+fn by_a_number_that_goes_round_it_has_none() {
+    vectors_of(|message, taken| match message {
+        Message::Number(vector) => only(vector.into()),
+        Message::Lost => only(taken % 2),
     });
 }
 

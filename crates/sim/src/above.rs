@@ -12,7 +12,7 @@ use warikomi_driver::run::{Attachment, Lineage};
 use warikomi_driver::state::{Held, LocalWords, Shown, StateError};
 use warikomi_driver::{Buffer, Forgotten, Received, RxSink, Transmit, Upper};
 use warikomi_pci::{Mmio, SharedMemory};
-use warikomi_shared::SharedWords;
+use warikomi_shared::{Message, SharedWords};
 use warikomi_stack::ChannelUpper;
 
 use super::device::Registers;
@@ -65,7 +65,7 @@ impl Attachment for Attached<'_> {
     }
 
     #[inline]
-    fn take_interrupt(&mut self) -> Option<u16> {
+    fn take_interrupt(&mut self) -> Option<Message> {
         self.window.take_interrupt(|| 0)
     }
 

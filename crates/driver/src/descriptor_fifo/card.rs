@@ -32,6 +32,7 @@ impl Card {
             max_buffer_bytes: max_frame_bytes,
             max_frame_bytes,
             most_segment_bytes,
+            vectors: 1,
             live: false,
         };
         Card { info, id }

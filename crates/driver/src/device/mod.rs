@@ -18,7 +18,7 @@ use warikomi_clock::{Time, TscClock, read_tsc};
 use warikomi_pci::attach::layout::{self, bells};
 use warikomi_pci::attach::{Access, Operation, Space, area};
 use warikomi_pci::{DmaMemory, Mmio, MmioError, SharedMemory, Width};
-use warikomi_shared::{Producer, SharedWords, Sleeper, Woken, Words};
+use warikomi_shared::{Message, Producer, SharedWords, Sleeper, Woken, Words};
 
 pub use self::error::AttachError;
 use self::error::bad;
@@ -224,10 +224,10 @@ impl Device {
         self.window.interrupt_pending()
     }
 
-    /// Takes one interrupt, if one has come: they are taken one by one; its vector. It is stamped with the
-    /// time.
+    /// Takes one interrupt, if one has come: they are taken one by one; the message of its vector. It is stamped
+    /// with the time.
     #[inline]
-    pub fn take_interrupt(&mut self) -> Option<u16> {
+    pub fn take_interrupt(&mut self) -> Option<Message> {
         self.window.take_interrupt(read_tsc)
     }
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use warikomi_pci::attach::layout::{self, bells, orders, report, times};
-use warikomi_shared::{MessageReceiver, Sleeper, Words};
+use warikomi_shared::{Message, MessageReceiver, Sleeper, Words};
 
 /// Orders, report, interrupts and sleep.
 #[derive(Debug)]
@@ -43,16 +43,16 @@ impl<W: Words> Window<W> {
         self.interrupts.pending()
     }
 
-    /// Takes one interrupt, if one has come: they are taken one by one; its vector. It is stamped with
-    /// `ticks`, the time stamp counter.
+    /// Takes one interrupt, if one has come: they are taken one by one; the message of its vector. It is stamped
+    /// with `ticks`, the time stamp counter.
     #[inline]
-    pub fn take_interrupt(&mut self, ticks: impl FnOnce() -> u64) -> Option<u16> {
-        let vector = self.interrupts.take()?;
+    pub fn take_interrupt(&mut self, ticks: impl FnOnce() -> u64) -> Option<Message> {
+        let message = self.interrupts.take()?;
         let at = layout::STAMPS + self.stamped as usize % layout::STAMPS_CAPACITY;
         self.words.store(at, ticks(), Relaxed);
         self.stamped = self.stamped.wrapping_add(1);
         self.words.store(bells::STAMPED, self.stamped, Release);
-        Some(vector)
+        Some(message)
     }
 
     /// Interrupts taken so far.

@@ -32,6 +32,7 @@ pub static INFO: DriverInfo = DriverInfo {
     max_buffer_bytes: rx::MAX_BUFFER_BYTES as usize,
     max_frame_bytes: tx::MAX_FRAME_BYTES,
     most_segment_bytes: 0,
+    vectors: 1,
     live: false,
 };
 

@@ -32,6 +32,7 @@ pub static INFO: DriverInfo = DriverInfo {
     max_buffer_bytes: rx::MAX_BUFFER_BYTES as usize,
     max_frame_bytes: tx::MAX_FRAME_BYTES,
     most_segment_bytes: regs::MSS_MAX as u16,
+    vectors: 1,
     live: true,
 };
 

@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use warikomi_clock::{Span, read_tsc};
 use warikomi_pci::Mmio;
 use warikomi_pci::attach::area;
-use warikomi_shared::{SharedWords, Words};
+use warikomi_shared::{Message, SharedWords, Words};
 
 use super::store::{STORE_PATIENCE, SnapshotStore, StoreClient};
 use crate::device::{Device, SupportGone, Window};
@@ -24,8 +24,8 @@ pub trait Attachment {
     /// The window.
     fn window(&self) -> &Window<Self::Words>;
 
-    /// Takes one interrupt, if one has come; its vector.
-    fn take_interrupt(&mut self) -> Option<u16>;
+    /// Takes one interrupt, if one has come: the message of its vector.
+    fn take_interrupt(&mut self) -> Option<Message>;
 
     /// Bus address and length in bytes of DMA memory.
     fn dma(&self) -> (u64, u64);
@@ -125,7 +125,7 @@ impl Attachment for Device {
     }
 
     #[inline]
-    fn take_interrupt(&mut self) -> Option<u16> {
+    fn take_interrupt(&mut self) -> Option<Message> {
         Device::take_interrupt(self)
     }
 

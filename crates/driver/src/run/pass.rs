@@ -47,13 +47,15 @@ impl DriverLoop {
     ) -> Result<u64, RunError> {
         let mut handled = 0;
         while handled < INTERRUPT_BUDGET {
-            let Some(vector) = on.device.take_interrupt() else { break };
-            let causes = if self.receiver.stays_armed() {
-                on.driver.acknowledge(hardware!(on), vector)?
-            } else {
-                on.driver.on_interrupt(hardware!(on), vector)?
-            };
-            self.link_changed |= causes.link;
+            let Some(message) = on.device.take_interrupt() else { break };
+            for vector in on.driver.info().vectors_of(message) {
+                let causes = if self.receiver.stays_armed() {
+                    on.driver.acknowledge(hardware!(on), vector)?
+                } else {
+                    on.driver.on_interrupt(hardware!(on), vector)?
+                };
+                self.link_changed |= causes.link;
+            }
             handled += 1;
         }
         Ok(handled)

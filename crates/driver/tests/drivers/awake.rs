@@ -9,9 +9,11 @@ use warikomi_driver::state::LocalWords;
 use warikomi_driver::strategy::Strategy;
 use warikomi_driver::{NicDriver, OwnPool};
 use warikomi_nic::Link;
-use warikomi_pci::Mmio;
 use warikomi_pci::attach::layout::{self, orders};
-use warikomi_testbench::{Bench, OC48, Rig, Subject, frame};
+use warikomi_pci::{Mmio, Width};
+use warikomi_shared::{Message, MessageSender};
+use warikomi_testbench::cards::{TestCard, duo};
+use warikomi_testbench::{Bench, DUO, OC48, Rig, Subject, frame};
 
 /// Less than what a loop calls idle.
 const INTERVAL: Span = Span::from_us(20);
@@ -20,8 +22,9 @@ const INTERVAL: Span = Span::from_us(20);
 struct Attached {
     bench: Bench,
     window: Window<LocalWords>,
-    /// Interrupts that the driver has taken.
-    taken: u64,
+    messages: MessageSender<LocalWords>,
+    /// The card's interrupts that are among these messages.
+    sent: u64,
 }
 
 impl Attachment for Attached {
@@ -33,10 +36,11 @@ impl Attachment for Attached {
     fn window(&self) -> &Window<LocalWords> {
         &self.window
     }
-    fn take_interrupt(&mut self) -> Option<u16> {
-        let more = self.bench.line.messages() > self.taken;
-        self.taken += u64::from(more);
-        more.then_some(0)
+    fn take_interrupt(&mut self) -> Option<Message> {
+        let sent = self.bench.line.messages();
+        (self.sent..sent).for_each(|_| self.messages.send(0));
+        self.sent = sent;
+        self.window.take_interrupt(|| 0)
     }
     fn dma(&self) -> (u64, u64) {
         (Rig::RINGS, Rig::TX_BUFFERS - Rig::RINGS)
@@ -52,8 +56,8 @@ struct Running {
 }
 
 impl Running {
-    fn new(strategy: Strategy) -> Running {
-        let Rig { bench, mut driver, .. } = Rig::new(&Subject::of(OC48), 1, 2_048);
+    fn new(card: &'static dyn TestCard, strategy: Strategy) -> Running {
+        let Rig { bench, mut driver, .. } = Rig::new(&Subject::of(card), 1, 2_048);
         let words = LocalWords::of(layout::WINDOW_BYTES as usize / 8);
         let [code, poll_ns, budget, ppm] = strategy.to_orders();
         for (at, value) in [
@@ -64,7 +68,8 @@ impl Running {
         ] {
             warikomi_shared::Words::store(&words, at, value, Relaxed);
         }
-        let mut device = Attached { bench, window: Window::new(words), taken: 0 };
+        let messages = MessageSender::new(words.clone(), layout::INTERRUPTS);
+        let mut device = Attached { bench, window: Window::new(words), messages, sent: 0 };
         let room = Rig::TX_BUFFERS - Rig::BUFFERS;
         let mut pool = OwnPool::new(Rig::BUFFERS, room, 64, 2_048).unwrap();
         let (now, memory) = (device.bench.now, device.bench.memory.clone());
@@ -77,6 +82,10 @@ impl Running {
     /// A frame comes, and the loop looks around until the next one is due.
     fn frame(&mut self) {
         self.device.bench.receive(&frame(60, 0));
+        self.look_around();
+    }
+
+    fn look_around(&mut self) {
         for _ in 0..10 {
             self.device.bench.wait(Span::from_ps(INTERVAL.as_ps() / 10));
             let (now, memory) = (self.device.bench.now, self.device.bench.memory.clone());
@@ -99,7 +108,7 @@ const A_WHILE: Span = Span::from_ms(100);
 
 #[test]
 fn a_change_of_the_link_silences_no_interrupt_for_long_though_frames_never_pause() {
-    let mut running = Running::new(Strategy::Awake);
+    let mut running = Running::new(OC48, Strategy::Awake);
     running.frames(A_WHILE);
     assert!(running.frames(A_WHILE));
     for link in [Link::Down, Link::Up { mbps: 2_500 }] {
@@ -107,4 +116,24 @@ fn a_change_of_the_link_silences_no_interrupt_for_long_though_frames_never_pause
     }
     running.frames(A_WHILE);
     assert!(running.frames(A_WHILE));
+}
+
+/// The interrupt status of the test card's second vector.
+const SECOND_STATUS: u64 = 0x30;
+const RX_DONE: u64 = 1;
+
+#[test]
+fn a_vector_whose_only_message_was_written_over_is_handled() {
+    let mut running = Running::new(DUO, Strategy::Awake);
+    running.look_around();
+    let bench = &mut running.device.bench;
+    let port = duo::port_of(1, |frame| bench.host(|nic, host| nic.receive(host, frame).queue));
+    running.look_around();
+    running.device.bench.receive(&duo::datagram(port));
+    assert_ne!(running.device.bench.read(SECOND_STATUS, Width::B4) & RX_DONE, 0);
+    running.device.messages.send(1);
+    (0..layout::MESSAGES_CAPACITY).for_each(|_| running.device.messages.send(0));
+    running.look_around();
+    assert!(!running.device.window.interrupt_pending());
+    assert_eq!(running.device.bench.read(SECOND_STATUS, Width::B4) & RX_DONE, 0);
 }

@@ -16,7 +16,7 @@ use warikomi_driver::strategy::{CpuBudget, Strategy};
 use warikomi_driver::{Buffer, DriverInfo, Received, RxSink, Upper};
 use warikomi_pci::attach::layout::{self, bells, orders};
 use warikomi_pci::{Mmio, SharedMemory};
-use warikomi_shared::{Bell, Consumer, Producer, RingPlace, Tally, Wakeup, Words};
+use warikomi_shared::{Bell, Consumer, Message, Producer, RingPlace, Tally, Wakeup, Words};
 use warikomi_testbench::{NoRegisters, Partial, PartialDriver};
 
 use crate::event::ModelEvent;
@@ -112,6 +112,7 @@ static INFO: DriverInfo = DriverInfo {
     max_buffer_bytes: 64,
     max_frame_bytes: 64,
     most_segment_bytes: 0,
+    vectors: 1,
     live: false,
 };
 
@@ -220,7 +221,7 @@ impl Attachment for Attached {
     fn window(&self) -> &Window<WindowWords> {
         &self.0
     }
-    fn take_interrupt(&mut self) -> Option<u16> {
+    fn take_interrupt(&mut self) -> Option<Message> {
         self.0.take_interrupt(|| 0)
     }
     fn dma(&self) -> (u64, u64) {

@@ -176,6 +176,7 @@ static INFO: DriverInfo = DriverInfo {
     max_buffer_bytes: 0,
     max_frame_bytes: 64,
     most_segment_bytes: 0,
+    vectors: 1,
     live: false,
 };
 

@@ -27,6 +27,7 @@ static INFO: DriverInfo = DriverInfo {
     max_buffer_bytes: 0,
     max_frame_bytes: MAX_FRAME_BYTES,
     most_segment_bytes: 0,
+    vectors: 1,
     live: false,
 };
 

@@ -6,6 +6,7 @@
 
 mod accuracy;
 mod ask;
+mod bridge;
 mod bring;
 mod cards;
 mod cost;

@@ -129,7 +129,7 @@ impl NicModel for DescriptorFifo {
     }
 
     fn inspect(&mut self, cx: &mut NicContext<'_>) {
-        self.rx.queue.inspect(cx, 0);
+        self.rx.queue.inspect(cx);
         self.tx.engine.inspect(cx);
     }
 

@@ -5,6 +5,7 @@ use warikomi_pci::{BarKind, Capability, ConfigSpace, Identity, MsixLayout, Width
 use super::device::E1000e;
 use super::{regs, timers};
 use crate::capabilities::{pci_express, power_management};
+use crate::queue::RxQueue;
 use crate::{
     Frame, Link, MAX_FRAME_BYTES, ModelInfo, NicContext, NicModel, Reception, ResetKind,
     RxCounters, RxFault,
@@ -147,7 +148,7 @@ impl NicModel for E1000e {
     }
 
     fn inspect(&mut self, cx: &mut NicContext<'_>) {
-        (0..).zip(&mut self.rx).for_each(|(number, queue)| queue.inspect(cx, number));
+        RxQueue::inspect_all(&mut self.rx, cx);
         self.tx.engine.inspect(cx);
     }
 

@@ -5,6 +5,7 @@ use warikomi_pci::{BarKind, Capability, ConfigSpace, Identity, MsixLayout, Width
 use super::device::Igb;
 use super::{regs, timers};
 use crate::capabilities::{pci_express, power_management};
+use crate::queue::RxQueue;
 use crate::{
     Frame, Link, MAX_FRAME_BYTES, ModelInfo, NicContext, NicModel, Reception, ResetKind,
     RxCounters, RxFault,
@@ -145,7 +146,7 @@ impl NicModel for Igb {
     }
 
     fn inspect(&mut self, cx: &mut NicContext<'_>) {
-        (0..).zip(&mut self.rx).for_each(|(number, queue)| queue.inspect(cx, number));
+        RxQueue::inspect_all(&mut self.rx, cx);
         self.tx.engine.inspect(cx);
     }
 

@@ -309,35 +309,63 @@ impl<F: RxFormat> RxQueue<F> {
         frames
     }
 
-    /// Notes what the driver has done to descriptors and buffers that are the card's, of queue number `queue`;
+    /// Notes what the driver has done to descriptors and buffers that are the card's, of a card with this queue alone;
     /// for [`NicModel::inspect`](crate::NicModel::inspect).
-    pub fn inspect(&mut self, cx: &mut NicContext<'_>, queue: u16) {
-        let place = Place::RxQueue(queue);
-        if !self.is_open() {
-            return self.watch.forget();
+    pub fn inspect(&mut self, cx: &mut NicContext<'_>) {
+        Self::inspect_all(std::slice::from_mut(self), cx);
+    }
+
+    /// The same, of a card with all of these queues, by their numbers. What the card has used is let go in each of them
+    /// before any is looked at: the driver may have given such a buffer to another queue since.
+    pub fn inspect_all(queues: &mut [Self], cx: &mut NicContext<'_>) {
+        for queue in &mut *queues {
+            match queue.is_open() {
+                true => queue.watch.follow(queue.head, queue.counters.on_ring),
+                false => queue.watch.forget(),
+            }
         }
-        if !self.format.is_set() {
+        for number in 0..queues.len() {
+            Self::inspect_one(queues, number, cx);
+        }
+    }
+
+    fn inspect_one(queues: &mut [Self], number: usize, cx: &mut NicContext<'_>) {
+        let place = Place::RxQueue(number as u16);
+        let one = &mut queues[number];
+        if !one.is_open() {
+            return;
+        }
+        if !one.format.is_set() {
             let which = (FindingKind::RingNotSet, place);
             return cx.note(which, F::SOURCE, || "switched on without a ring".to_owned());
         }
-        let mut watch = std::mem::take(&mut self.watch);
-        let look = |cx: &NicContext<'_>, place| {
-            self.format.look(cx, place).filter(|_| !self.is_late(place))
+        let mut watch = std::mem::take(&mut one.watch);
+        let all = &*queues;
+        let one = &all[number];
+        let look =
+            |cx: &NicContext<'_>, place| one.format.look(cx, place).filter(|_| !one.is_late(place));
+        // The queue's own watch is out here, so that only others are asked.
+        let elsewhere = |begin, end| {
+            let holder = |(number, queue): (usize, &Self)| {
+                let descriptor = queue.watch.holder(begin, end)?;
+                Some((Place::RxQueue(number as u16), descriptor))
+            };
+            all.iter().enumerate().find_map(holder)
         };
         let queue = Queue {
             place,
-            head: self.head,
-            completed: self.counters.on_ring,
+            head: one.head,
+            completed: one.counters.on_ring,
             most: F::DESCRIPTORS,
             source: F::SOURCE,
             look: &look,
             misuse: F::misuse,
-            exclusive: true,
+            elsewhere: Some(&elsewhere),
             marks_first: true,
             active: true,
         };
         watch.inspect(cx, &queue);
-        self.watch = watch;
+        queues[number].watch = watch;
     }
 
     #[inline]

@@ -133,7 +133,7 @@ impl<F: TxFormat> TxQueue<F> {
             source: F::SOURCE,
             look: &|cx, place| self.format.look(cx, place),
             misuse: F::misuse,
-            exclusive: false,
+            elsewhere: None,
             marks_first: F::MARKS_FIRST,
             active: active && self.pending,
         };

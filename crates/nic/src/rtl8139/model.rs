@@ -111,8 +111,8 @@ impl NicModel for Rtl8139 {
     }
 
     fn inspect(&mut self, cx: &mut NicContext<'_>) {
-        self.rx.bytes.inspect(cx, 0);
-        self.rx.ring.inspect(cx, 0);
+        self.rx.bytes.inspect(cx);
+        self.rx.ring.inspect(cx);
         self.tx.slots.inspect(cx);
         self.tx.rings.inspect(cx);
     }

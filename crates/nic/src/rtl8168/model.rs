@@ -122,7 +122,7 @@ impl NicModel for Rtl8168 {
     }
 
     fn inspect(&mut self, cx: &mut NicContext<'_>) {
-        self.rx.queue.inspect(cx, 0);
+        self.rx.queue.inspect(cx);
         self.tx.engine.inspect(cx);
     }
 

@@ -3,7 +3,7 @@
 //! The card's are those in a row from the head of a queue on: behind one that is the driver's it does not
 //! look, so a driver may hand over the later descriptors of a frame first. Each is kept as it was seen first.
 //! When the card has used it, it goes; until then its words stay the same, and its buffer is given in no other
-//! descriptor of the queue.
+//! descriptor, of this queue or another.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
@@ -52,6 +52,9 @@ impl<P> Default for Watch<P> {
     }
 }
 
+/// Which other queue of the card has a part of the memory between two addresses, and in which descriptor.
+pub(crate) type Elsewhere<'a, P> = dyn Fn(u64, u64) -> Option<(Place, P)> + 'a;
+
 /// A queue, for a look at its descriptors.
 pub(crate) struct Queue<'a, P> {
     pub(crate) place: Place,
@@ -66,8 +69,8 @@ pub(crate) struct Queue<'a, P> {
     pub(crate) look: &'a dyn Fn(&NicContext<'_>, P) -> Option<Look<P>>,
     /// What is wrong with one.
     pub(crate) misuse: fn(&Look<P>, Option<[u32; 4]>) -> Option<Misuse>,
-    /// Buffers are the card's alone: it writes to them.
-    pub(crate) exclusive: bool,
+    /// Of a queue whose buffers are the card's alone, because it writes to them.
+    pub(crate) elsewhere: Option<&'a Elsewhere<'a, P>>,
     /// A mark says that a frame begins with a descriptor.
     pub(crate) marks_first: bool,
     /// The card may be using its descriptors at this moment.
@@ -82,16 +85,16 @@ impl<P: Copy + PartialEq + Debug> Watch<P> {
 
     /// Looks at the queue, and notes what the driver has done to what is the card's.
     pub(crate) fn inspect(&mut self, cx: &mut NicContext<'_>, queue: &Queue<'_, P>) {
-        self.follow(queue);
+        self.follow(queue.head, queue.completed);
         self.compare(cx, queue);
         self.extend(cx, queue);
     }
 
-    /// Lets go what the card has used since.
-    fn follow(&mut self, queue: &Queue<'_, P>) {
-        let used = std::mem::replace(&mut self.completed, queue.completed) != queue.completed;
+    /// Lets go what the card has used since: it is at `head`, and has `completed` that number.
+    pub(crate) fn follow(&mut self, head: P, completed: u64) {
+        let used = std::mem::replace(&mut self.completed, completed) != completed;
         let before = self.owned.len();
-        while self.owned.front().is_some_and(|(place, _)| *place != queue.head) {
+        while self.owned.front().is_some_and(|(place, _)| *place != head) {
             self.let_first_go();
         }
         // Once round, or more, and so all of them.
@@ -163,7 +166,9 @@ impl<P: Copy + PartialEq + Debug> Watch<P> {
         let wrong = match () {
             () if look.bytes == 0 => Some("names no bytes"),
             () if !queue.marks_first => None,
-            () if !queue.exclusive && began && look.first => Some("begins a frame within another"),
+            () if queue.elsewhere.is_none() && began && look.first => {
+                Some("begins a frame within another")
+            }
             () if !began && !look.first => Some("goes on with a frame that has not begun"),
             () => None,
         };
@@ -175,31 +180,36 @@ impl<P: Copy + PartialEq + Debug> Watch<P> {
                 format!("descriptor {place:?} {what}: {:08x?}", look.words)
             });
         }
-        if queue.exclusive {
-            self.take_buffer(cx, queue, (place, look));
+        if let Some(elsewhere) = queue.elsewhere {
+            self.take_buffer(cx, queue, elsewhere, (place, look));
         }
+    }
+
+    /// The descriptor of a receive queue whose buffer has a part of this memory.
+    pub(crate) fn holder(&self, begin: u64, end: u64) -> Option<P> {
+        let (_, &(ends, place)) = self.buffers.range(..end).next_back()?;
+        (ends > begin).then_some(place)
     }
 
     fn take_buffer(
         &mut self,
         cx: &mut NicContext<'_>,
         queue: &Queue<'_, P>,
+        elsewhere: &Elsewhere<'_, P>,
         (place, look): (P, &Look<P>),
     ) {
         let (begin, end) = (look.buffer, look.buffer.saturating_add(look.bytes as u64));
         if begin == end {
             return;
         }
-        let other = self.buffers.range(..end).next_back().filter(|(_, (ends, _))| *ends > begin);
-        match other {
-            None => drop(self.buffers.insert(begin, (end, place))),
-            Some((_, &(_, earlier))) => {
-                cx.note((FindingKind::GivenTwice, queue.place), queue.source, || {
-                    format!(
-                        "the buffer at {begin:#x} of descriptor {place:?} is in {earlier:?} too"
-                    )
-                });
-            }
+        let which = (FindingKind::GivenTwice, queue.place);
+        let what = format_args!("the buffer at {begin:#x} of descriptor {place:?}");
+        if let Some(earlier) = self.holder(begin, end) {
+            return cx.note(which, queue.source, || format!("{what} is in {earlier:?} too"));
+        }
+        self.buffers.insert(begin, (end, place));
+        if let Some((other, earlier)) = elsewhere(begin, end) {
+            cx.note(which, queue.source, || format!("{what} is in {earlier:?} of {other} too"));
         }
     }
 }

@@ -241,7 +241,7 @@ pub const STAMPS_CAPACITY: usize = 8192;
 /// `MESSAGES + n % MESSAGES_CAPACITY`, and was written before the count. A driver of a device with several
 /// vectors gives each the vector's number as its data, so that it can tell them apart.
 pub const MESSAGES: usize = 11264;
-/// Messages kept; of older ones only the count is left.
+/// Messages kept; of older ones only the count is left: each may have been of any vector.
 pub const MESSAGES_CAPACITY: usize = 1024;
 /// The message-signalled interrupts, from the support side to the driver.
 pub const INTERRUPTS: MessagePlace = MessagePlace {

@@ -288,8 +288,10 @@ impl<'a> Service<'a> {
 
     fn wait_for_request(&mut self) -> Result<(), StackError> {
         // A sender may have left interrupts on; nobody waits for any now.
-        while let Some(vector) = self.device.take_interrupt() {
-            self.driver.on_interrupt(hardware!(self), vector).map_err(failed)?;
+        while let Some(message) = self.device.take_interrupt() {
+            for vector in self.driver.info().vectors_of(message) {
+                self.driver.on_interrupt(hardware!(self), vector).map_err(failed)?;
+            }
         }
         let now = self.device.now();
         self.take_received()?;

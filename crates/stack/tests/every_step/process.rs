@@ -14,7 +14,7 @@ use warikomi_driver::{DriverError, Forgotten};
 use warikomi_pci::attach::area;
 use warikomi_pci::attach::layout::{self, DMA_BUS_ADDRESS, bells, orders, report, way};
 use warikomi_pci::{Mmio, SharedMemory};
-use warikomi_shared::{MessageSender, SharedWords, Woken, Words};
+use warikomi_shared::{Message, MessageSender, SharedWords, Woken, Words};
 use warikomi_stack::{ChannelUpper, Event, Watch};
 
 use crate::mortal::{Life, Mortal, Registers};
@@ -43,7 +43,7 @@ impl Attachment for Attached {
     fn window(&self) -> &Window<LocalWords> {
         &self.window
     }
-    fn take_interrupt(&mut self) -> Option<u16> {
+    fn take_interrupt(&mut self) -> Option<Message> {
         self.window.take_interrupt(|| 0)
     }
     fn dma(&self) -> (u64, u64) {

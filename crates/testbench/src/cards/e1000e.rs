@@ -38,6 +38,8 @@ const RDBAL: u64 = 0x2800;
 const RDLEN: u64 = 0x2808;
 const RDH: u64 = 0x2810;
 const RDT: u64 = 0x2818;
+/// How far behind them those of the second queue are.
+const SECOND_RX: u64 = 0x100;
 const TDBAL: u64 = 0x3800;
 const TDLEN: u64 = 0x3808;
 const TDH: u64 = 0x3810;
@@ -221,9 +223,13 @@ impl TestCard for E1000e {
         // Once a negotiation is over, which takes the PHY 20 ms.
         let unanswered =
             [opened(1), Step::Wait { us: 50_000 }, frame(), Step::Wait { us: 2_000_000 }];
+        // The second queue on the ring of the first.
+        let second = [(RDBAL, RX_RING), (RDLEN, 16 * RX_DESCRIPTORS), (RDT, 1)];
+        let second = second.map(|(offset, value)| write(offset + SECOND_RX, value));
         vec![
             (FindingKind::NotAcknowledged, unanswered.into()),
             HANDLER.given_twice(),
+            HANDLER.given_to_two(second.into()),
             HANDLER.changed(),
             (
                 FindingKind::RingNotSet,

@@ -270,9 +270,19 @@ impl TestCard for Igb {
             [opened(1), Step::Wait { us: 50_000 }, frame(), Step::Wait { us: 2_000_000 }];
         let without_a_ring =
             [memory_and_master, write(RDT, 5), write(RXDCTL, ENABLE), write(RCTL, 2)];
+        // The second queue on the ring of the first.
+        let second = [
+            (0x00, RX_RING),
+            (0x08, 16 * RX_DESCRIPTORS),
+            (0x0c, buffer_size(2_000).1),
+            (0x18, 1),
+            (0x28, ENABLE),
+        ];
+        let second = second.map(|(offset, value)| write(SECOND_RX + offset, value));
         vec![
             (FindingKind::NotAcknowledged, unanswered.into()),
             HANDLER.given_twice(),
+            HANDLER.given_to_two(second.into()),
             HANDLER.changed(),
             (FindingKind::RingNotSet, without_a_ring.into_iter().chain([write(RCTL, 0)]).collect()),
             (FindingKind::Descriptor, transmitted([buffer, 0, EOP | IFCS | RS, 0])),

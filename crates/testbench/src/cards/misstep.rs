@@ -69,6 +69,11 @@ impl Handler {
         (FindingKind::GivenTwice, vec![opened(2), self.look()])
     }
 
+    /// The buffer of a queue in a descriptor of another, which these steps give to the card.
+    pub(super) fn given_to_two(&self, other: Vec<Step>) -> (FindingKind, Vec<Step>) {
+        (FindingKind::GivenTwice, [vec![opened(1)], other, vec![self.look()]].concat())
+    }
+
     /// Another buffer in a receive descriptor that is the card's, of cards whose descriptors are four words.
     pub(super) fn changed(&self) -> (FindingKind, Vec<Step>) {
         let change = Step::Memory { address: RX_RING + 8, word: BUFFER as u32 + 0x1000 };

@@ -2,7 +2,7 @@
 
 use super::super::{Arbitration, Engine, Placement, RxQueue, TxEngine, TxLimits};
 use super::*;
-use crate::strict::{FindingKind, Strict};
+use crate::strict::{FindingKind, Place, Strict};
 
 const TAG: u32 = 3;
 const BUFFER_BYTES: u32 = 64;
@@ -44,7 +44,7 @@ impl Receiving {
     }
 
     fn inspect(&mut self) -> Vec<(FindingKind, u64)> {
-        self.bench.with(|cx| self.queue.inspect(cx, 0));
+        self.bench.with(|cx| self.queue.inspect(cx));
         self.bench.found()
     }
 
@@ -112,6 +112,70 @@ fn a_buffer_that_reaches_into_another_is_given_twice() {
     let mut card = Receiving::open();
     card.bench.put(8, &[OWN | BUFFER_BYTES, BUFFERS + 0x200 - 1]);
     assert_eq!(card.inspect(), [(FindingKind::GivenTwice, 1)]);
+}
+
+/// Two queues that are on, and all of their descriptors the card's, with buffers of their own.
+struct Both {
+    bench: Bench,
+    queues: [RxQueue<Ring<true>>; 2],
+}
+
+impl Both {
+    fn open() -> Both {
+        let queues = [0, SECOND].map(|base| RxQueue::new(Ring { base }, TAG));
+        let mut card = Both { bench: Bench::strict(), queues };
+        for queue in 0..2 {
+            (0..RING).for_each(|place| card.give(queue, place, queue as u16 * RING + place));
+            card.bench.with(|cx| card.queues[queue].enable(cx, true));
+        }
+        assert_eq!(card.inspect(), []);
+        card
+    }
+
+    fn give(&self, queue: usize, place: u16, buffer: u16) {
+        let buffer = BUFFERS + 0x100 * u32::from(buffer);
+        let ring = self.queues[queue].format.base;
+        self.bench.put(ring + 8 * u32::from(place), &[OWN | BUFFER_BYTES, buffer]);
+    }
+
+    fn inspect(&mut self) -> Vec<(FindingKind, u64)> {
+        self.bench.with(|cx| RxQueue::inspect_all(&mut self.queues, cx));
+        self.bench.found()
+    }
+
+    fn receive(&mut self, queue: usize) {
+        let placed = self.bench.with(|cx| self.queues[queue].place(cx, &[&[1; 50]], 0));
+        assert_eq!(placed.unwrap(), Placement::Completed);
+    }
+}
+
+#[test]
+fn a_buffer_is_in_one_queue() {
+    for (queue, other) in [(0, 1), (1, 0)] {
+        let mut card = Both::open();
+        card.receive(queue);
+        card.give(queue, 0, other as u16 * RING + 2);
+        assert_eq!(card.inspect(), [(FindingKind::GivenTwice, 1)]);
+        assert_eq!(card.inspect(), [(FindingKind::GivenTwice, 1)], "once");
+        let findings = card.bench.lent.strict.as_ref().unwrap().findings();
+        let [found] = findings.list() else { panic!("one place") };
+        assert_eq!(found.place, Place::RxQueue(queue as u16));
+        assert!(found.what.ends_with(&format!("2 of receive queue {other} too")), "{found:?}");
+    }
+}
+
+#[test]
+fn what_the_card_has_used_may_go_to_another_queue() {
+    let mut card = Both::open();
+    [0, 1].into_iter().for_each(|queue| card.receive(queue));
+    card.give(0, 0, RING);
+    card.give(1, 0, 0);
+    assert_eq!(card.inspect(), []);
+    // A queue that is off has none.
+    card.bench.with(|cx| card.queues[0].enable(cx, false));
+    card.receive(1);
+    card.give(1, 1, 2);
+    assert_eq!(card.inspect(), []);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use warikomi_clock::{TscClock, VirtualClock};
 use warikomi_nic::Link;
 use warikomi_pci::attach::{Access, Operation, Space};
 use warikomi_pci::{MsiMessage, Width};
-use warikomi_shared::{MessageReceiver, Producer, create_region};
+use warikomi_shared::{Message, MessageReceiver, Producer, create_region};
 
 /// A guest by hand, and a port behind its window.
 struct Bench {
@@ -205,11 +205,11 @@ fn a_guest_that_looks_by_itself_is_not_signalled_and_one_that_sleeps_is_once() {
     let mut bench = Bench::new();
     bench.words[layout::SLEEPING].store(0, Release);
     bench.signal(1, message(3));
-    assert_eq!((bench.messages.take(), bench.signals_since()), (Some(3), 0));
+    assert_eq!((bench.messages.take(), bench.signals_since()), (Some(Message::Number(3)), 0));
     bench.words[layout::SLEEPING].store(1, Release);
     (4..7).for_each(|vector| bench.signal(2, message(vector)));
     let taken: Vec<_> = std::iter::from_fn(|| bench.messages.take()).collect();
-    assert_eq!((taken, bench.signals_since()), (vec![4, 5, 6], 1));
+    assert_eq!((taken, bench.signals_since()), ([4, 5, 6].map(Message::Number).to_vec(), 1));
     assert_eq!(bench.port.counters().interrupts_sent, 4);
 }
 
@@ -352,7 +352,7 @@ fn what_a_guest_has_counted_before_is_not_taken_for_interrupts_that_were_sent() 
     bench.signal(2, Interrupt::Intx(true));
     assert_eq!(bench.port.counters().interrupts_sent, 4);
     let taken: Vec<_> = std::iter::from_fn(|| bench.messages.take()).collect();
-    assert_eq!(taken, [0, 1, 2]);
+    assert_eq!(taken, [0, 1, 2].map(Message::Number));
 }
 
 #[test]

@@ -587,9 +587,7 @@ impl NicModel for Duo {
     }
 
     fn inspect(&mut self, cx: &mut NicContext<'_>) {
-        for (number, queue) in (0..).zip(&mut self.rx) {
-            queue.inspect(cx, number);
-        }
+        RxQueue::inspect_all(&mut self.rx, cx);
         self.tx.inspect(cx);
     }
 

@@ -25,6 +25,7 @@ pub(super) static INFO: DriverInfo = DriverInfo {
     max_buffer_bytes: regs::LENGTH as usize,
     max_frame_bytes: card::MAX_FRAME_BYTES,
     most_segment_bytes: 0,
+    vectors: regs::QUEUES,
     live: false,
 };
 

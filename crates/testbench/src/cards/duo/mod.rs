@@ -60,6 +60,8 @@ fn rings(base: u64) -> impl Iterator<Item = u64> {
 
 /// Where the ring of the second receive queue is.
 const SECOND_RX_RING: u64 = RX_RING + 0x1000;
+/// The second receive queue has buffers of its own.
+const SECOND_BUFFER: u64 = BUFFER + 0x8000;
 
 impl TestCard for DuoCard {
     fn name(&self) -> &'static str {
@@ -119,10 +121,8 @@ impl TestCard for DuoCard {
             Step::write(0, 0x04, Width::B4, 1),
         ];
         let word = 1 << 31 | size & 0x1_ffff;
-        let [low, high] = [BUFFER as u32, (BUFFER >> 32) as u32];
-        for (base, words) in
-            [(RX_RING, [word, 0, low, high]), (SECOND_RX_RING, [word, 0, low, high])]
-        {
+        for (base, buffer) in [(RX_RING, BUFFER), (SECOND_RX_RING, SECOND_BUFFER)] {
+            let words = [word, 0, buffer as u32, (buffer >> 32) as u32];
             steps.extend(rings(base).map(|address| Step::Memory { address, word: 0 }));
             steps.push(Step::Ring { address: base, words, length: length.min(256), end: false });
         }
@@ -156,9 +156,13 @@ impl TestCard for DuoCard {
         let memory_and_master = Step::Config { offset: 4, width: Width::B2, value: 0x0406 };
         let control = |value| Step::write(0, 0x04, Width::B4, value);
         let (own, first, last) = (1 << 31, 1 << 30, 1 << 29);
+        let of_the_other = [1 << 31 | 2_000, 0, BUFFER as u32, (BUFFER >> 32) as u32];
+        let second = SECOND_RX_RING + 16;
+        let second = Step::Ring { address: second, words: of_the_other, length: 1, end: false };
         let mut all = HANDLER.missteps();
         all.extend([
             HANDLER.given_twice(),
+            HANDLER.given_to_two(vec![second]),
             HANDLER.changed(),
             (FindingKind::RingNotSet, vec![memory_and_master, control(6), control(0)]),
             (FindingKind::Descriptor, transmit([own | last | 200, 0, BUFFER as u32, 0])),
