@@ -51,7 +51,8 @@ pub enum Completion {
     /// is full before the device is.
     InterruptFree,
     /// Free of interrupts, until the send buffer's free space falls below a threshold; then with them, until
-    /// it has recovered. While there is much free space, the device is not asked at each new transmit.
+    /// it has recovered for some packets in a row. While there is much free space, the device is not asked at each new
+    /// transmit.
     Adaptive(Thresholds),
     /// The same as a study of adaptive transmission had it: while interrupts are off the device's register of
     /// free descriptors is read at each new transmit, however much free space there is. Which thresholds it had
@@ -174,6 +175,8 @@ pub struct Completer {
     interrupts: bool,
     /// There is less free space than that at which interrupts are switched off.
     short_of_room: bool,
+    /// Packets handed over in a row with that much free space, while interrupts are on.
+    packets_with_room: usize,
     watch: Watch,
 }
 
@@ -181,7 +184,8 @@ impl Completer {
     /// At the beginning nothing is on its way.
     pub fn new(completion: Completion) -> Completer {
         let interrupts = completion == Completion::Interrupt;
-        Completer { completion, interrupts, short_of_room: false, watch: Watch::default() }
+        let watch = Watch::default();
+        Completer { completion, interrupts, short_of_room: false, packets_with_room: 0, watch }
     }
 
     /// Whether interrupts of completed transfers are on.
@@ -228,12 +232,22 @@ impl Completer {
             }
             self.short_of_room = less_than(thresholds.high_percent);
             self.interrupts = if self.interrupts {
-                self.short_of_room
+                self.short_of_room || !self.has_recovered()
             } else {
                 less_than(thresholds.low_percent)
             };
+            if self.short_of_room || !self.interrupts {
+                self.packets_with_room = 0;
+            }
         }
         self.interrupts
+    }
+
+    /// Whether there has been enough free space for long enough. As published there has as soon as there is; but one
+    /// message may take half of the send buffer, and each would switch interrupts on and off.
+    fn has_recovered(&self) -> bool {
+        let at_once = matches!(self.completion, Completion::AdaptivePublished(_));
+        at_once || self.packets_with_room >= PACKETS_UNASKED
     }
 
     /// The same of a driver that watches more: of the socket's buffer and the descriptor ring the one counts that has
@@ -260,6 +274,8 @@ impl Completer {
     pub fn transmitted(&mut self, now: Time) {
         if self.watches() {
             self.watch.transmitted(now);
+        } else if self.interrupts {
+            self.packets_with_room += 1;
         }
     }
 
@@ -314,7 +330,29 @@ mod tests {
         assert!(completer.asks_before_transmit(PACKETS_UNASKED));
         assert!(!completer.room(49, 100) && completer.asks_before_transmit(0), "between the two");
         assert!(completer.room(24, 100) && !completer.asks_before_transmit(1_000), "interrupts");
+        transmit(&mut completer, PACKETS_UNASKED);
         assert!(!completer.room(50, 100) && !completer.asks_before_transmit(0), "enough again");
+    }
+
+    fn transmit(completer: &mut Completer, packets: usize) {
+        (0..packets).for_each(|_| completer.transmitted(Time::ZERO));
+    }
+
+    #[test]
+    fn room_that_is_soon_gone_again_switches_nothing() {
+        let mut completer = adaptive();
+        assert!(completer.room(24, 100));
+        for _ in 0..3 {
+            transmit(&mut completer, PACKETS_UNASKED - 1);
+            assert!(completer.room(50, 100), "not for so many packets");
+            assert!(completer.room(49, 100));
+        }
+        transmit(&mut completer, PACKETS_UNASKED - 1);
+        assert!(completer.room(100, 100));
+        transmit(&mut completer, 1);
+        assert!(!completer.room(100, 100));
+        // The next time begins anew.
+        assert!(completer.room(24, 100) && completer.room(100, 100));
     }
 
     fn watching() -> Completer {
@@ -370,7 +408,10 @@ mod tests {
     #[test]
     fn interrupts_come_on_below_the_low_threshold_and_go_off_at_the_high_one() {
         let mut completer = adaptive();
-        let mut at = |percent| completer.room(percent, 100);
+        let mut at = |percent| {
+            transmit(&mut completer, PACKETS_UNASKED);
+            completer.room(percent, 100)
+        };
         for (percent, on) in [
             (100, false),
             (25, false),
@@ -441,6 +482,8 @@ mod tests {
                 if below && !was_below || above && was_below {
                     (crossings, was_below) = (crossings + 1, below);
                 }
+                // Each stays for long enough.
+                transmit(&mut completer, PACKETS_UNASKED);
                 let now = completer.room(free, all);
                 changes += u32::from(now != on);
                 on = now;

@@ -168,12 +168,14 @@ fn explain(
     let mut of_target = Span::ZERO;
     for gap in gaps {
         let missing = gap.due.1.since(gap.due.0);
-        let mut hiccupped = Span::ZERO;
+        let late = latest(interrupts, &gap);
+        let (mut hiccupped, mut in_both) = (Span::ZERO, Span::ZERO);
         for hiccup in hiccups.kept() {
             // What comes behind the last of them explains none.
             let (from, until) = (hiccup.from.max(gap.due.0), hiccup.until.min(gap.due.1));
             if from < until {
                 hiccupped += until.since(from);
+                in_both += until.min(late.1).since(from.max(late.0));
                 let named = (hiccup.from.since(start), hiccup.until.since(hiccup.from));
                 let longest = explained.longest.filter(|(_, length)| *length >= named.1);
                 explained.longest = longest.or(Some(named));
@@ -182,10 +184,12 @@ fn explain(
         let support = hiccupped.max(beyond(missing, gap.given));
         explained.missing += missing;
         explained.support += support;
-        let late = lateness(interrupts, &gap);
+        let late = late.1.since(late.0);
         explained.woken_late += late;
+        // One may follow the other: what both logs name counts once.
+        let named = hiccupped + beyond(late, in_both);
         let covered = Span::from_ps((missing.as_ps() as f64 * COVERED_SHARE) as u64);
-        of_target += beyond(covered, support.max(late));
+        of_target += beyond(covered, support.max(named));
     }
     if of_target > target { Err(Unexplained::TooShort(explained)) } else { Ok(explained) }
 }
@@ -204,15 +208,15 @@ fn left_behind(ledger: &Ledger, at_most: usize) -> Option<(Gap, u64)> {
     Some((gap, rows[first_left..].iter().filter(|row| is_left(row)).count() as u64))
 }
 
-/// How much of a gap went by between an interrupt and its handler, at the most.
-fn lateness(interrupts: &[InterruptRecord], gap: &Gap) -> Span {
+/// The longest part of a gap that went by between an interrupt and its handler.
+fn latest(interrupts: &[InterruptRecord], gap: &Gap) -> (Time, Time) {
     let woken = |record: &&InterruptRecord| {
         record.handled != Time::NEVER && record.handled.since(record.raised) <= LATEST_WAKE
     };
-    let within = |record: &InterruptRecord| {
-        record.handled.min(gap.until).since(record.raised.max(gap.due.0))
-    };
-    interrupts.iter().filter(woken).map(within).max().unwrap_or(Span::ZERO)
+    let within =
+        |record: &InterruptRecord| (record.raised.max(gap.due.0), record.handled.min(gap.until));
+    let all = interrupts.iter().filter(woken).map(within);
+    all.max_by_key(|(from, until)| until.since(*from)).unwrap_or((gap.due.0, gap.due.0))
 }
 
 /// The times in which packets were lost, from when the first packet was due that the driver did not take;
@@ -368,6 +372,33 @@ mod tests {
             (at(75), at(130)),
         ] {
             assert!(matches!(handled(raised, begun), Err(Unexplained::TooShort(_))), "{begun:?}");
+        }
+    }
+
+    #[test]
+    fn a_handler_that_began_late_and_a_hiccup_behind_it_explain_what_neither_does_alone() {
+        let (ledger, _) = run(Some((ms(100), ms(130))), None);
+        let at = |offset: u64| Time::ZERO + ms(1_000 + offset);
+        let both = |handled: Option<u64>, hiccup: Option<(u64, u64)>| {
+            let record = handled.map(|offset| InterruptRecord {
+                vector: Vector(0),
+                raised: at(100),
+                handled: at(offset),
+            });
+            let mut hiccups = Hiccups::default();
+            if let Some((from, until)) = hiccup {
+                hiccups.exclude_until(at(from));
+                hiccups.pass(at(until));
+            }
+            explain(&ledger, &hiccups, record.as_slice(), at(0), Span::ZERO, Backlog::Taken)
+        };
+        assert!(both(Some(115), Some((115, 130))).is_ok());
+        // One alone, and both at the same time.
+        for (handled, hiccup) in
+            [(Some(115), None), (None, Some((115, 130))), (Some(115), Some((100, 115)))]
+        {
+            let found = both(handled, hiccup);
+            assert!(matches!(found, Err(Unexplained::TooShort(_))), "{found:?}");
         }
     }
 

@@ -15,10 +15,10 @@ pub(super) struct ComparedArguments {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(super) systems: Vec<BufferKind>,
     /// Completion strategies, with commas: interrupt, interrupt-free, adaptive, adaptive:LOW%,HIGH%
-    /// (interrupts on below LOW of free space, off from HIGH on), adaptive-published (the same, reading the
-    /// card's register before each packet), adaptive-watching (watches the descriptor ring, the processor and the
-    /// receive side as well, and asks at the next transmission, with the receive side, or by interrupt). Each is tried
-    /// with the first of --bounces
+    /// (interrupts on below LOW of free space, off when 16 packets in a row have found HIGH), adaptive-published (off as
+    /// soon as there is HIGH, and reading the card's register before each packet), adaptive-watching (watches the
+    /// descriptor ring, the processor and the receive side as well, and asks at the next transmission, with the receive
+    /// side, or by interrupt). Each is tried with the first of --bounces
     #[arg(
         long,
         value_name = "NAME,...",
