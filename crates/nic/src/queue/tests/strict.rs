@@ -144,7 +144,8 @@ impl Both {
     }
 
     fn receive(&mut self, queue: usize) {
-        let placed = self.bench.with(|cx| self.queues[queue].place(cx, &[&[1; 50]], 0));
+        let placed =
+            self.bench.with(|cx| self.queues[queue].place(cx, &Pieces::whole(&[1; 50]), 0));
         assert_eq!(placed.unwrap(), Placement::Completed);
     }
 }
