@@ -344,7 +344,7 @@ mod tests {
         assert!(completer.room(24, 100));
         for _ in 0..3 {
             transmit(&mut completer, PACKETS_UNASKED - 1);
-            assert!(completer.room(50, 100), "not for so many packets");
+            assert!(completer.room(50, 100), "16 in a row are wanted");
             assert!(completer.room(49, 100));
         }
         transmit(&mut completer, PACKETS_UNASKED - 1);

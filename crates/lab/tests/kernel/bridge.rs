@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use warikomi_inject::{Addresses, FrameTemplate};
 use warikomi_protocol::Request;
 use warikomi_protocol::commands::{LinkUp, ReadFile, WriteFile};
 use warikomi_session::{SessionOptions, bring_up_again};
@@ -10,6 +9,7 @@ use warikomi_target::{CardId, wait};
 
 use crate::bring::{image_with_more_drivers, options, options_with, sink};
 use crate::guest::{Guest, nic};
+use crate::hotplug::send;
 
 const DRIVER: &str = "r8169";
 const SYSFS: &str = "/sys/bus/virtio/drivers/warikomi_bridge";
@@ -38,22 +38,11 @@ fn tell(guest: &mut Guest, what: &str) {
     told.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Frames for the first card, one every 50 µs.
-fn send(guest: &mut Guest, count: u64) {
-    let mac = guest.target.card(CardId::FIRST).unwrap().0.mac_address();
-    let mut frames = FrameTemplate::new(&Addresses::to_guest(mac), 200, 1).unwrap();
-    for sequence in 0..count {
-        let (nic, mut host) = guest.target.card(CardId::FIRST).unwrap();
-        nic.receive(&mut host, frames.frame(sequence));
-        guest.target.serve_for(Duration::from_micros(50)).unwrap();
-    }
-}
-
 /// The first card is brought up, and all that comes arrives.
 fn works_again(guest: &mut Guest) {
     bring_up_again(&mut *guest.target, DRIVER).unwrap_or_else(|error| panic!("{error}"));
     let before = guest.counter("eth0", "rx_packets");
-    send(guest, 100);
+    send(&mut *guest.target, 100);
     assert_eq!(guest.counter("eth0", "rx_packets") - before, 100);
 }
 
@@ -101,10 +90,10 @@ fn stop(mut guest: Guest) {
 fn the_bridge_leaves_a_card_under_traffic_and_takes_it_again() {
     let mut guest = started(options(), 1);
     for _ in 0..5 {
-        send(&mut guest, 50);
+        send(&mut *guest.target, 50);
         tell(&mut guest, "unbind");
         assert!(!has_driver(&mut guest, CardId::FIRST));
-        send(&mut guest, 50);
+        send(&mut *guest.target, 50);
         tell(&mut guest, "bind");
         works_again(&mut guest);
     }

@@ -9,7 +9,7 @@ use warikomi_lab::inject::Injected;
 use warikomi_measure::Verdict;
 use warikomi_protocol::commands::ReadFile;
 use warikomi_session::{Session, SessionOptions, bring_up_again};
-use warikomi_target::CardId;
+use warikomi_target::{CardId, Target};
 
 use crate::ask::received;
 use crate::bring::{options, plan, sink, started, wait_until};
@@ -37,13 +37,13 @@ fn replugs(session: &mut Session) -> u64 {
 }
 
 /// Sends a frame every 50 µs, whatever becomes of it.
-pub(crate) fn send(session: &mut Session, count: u64) {
-    let mac = session.target.card(CardId::FIRST).unwrap().0.mac_address();
+pub(crate) fn send(target: &mut dyn Target, count: u64) {
+    let mac = target.card(CardId::FIRST).unwrap().0.mac_address();
     let mut frames = FrameTemplate::new(&Addresses::to_guest(mac), 200, 1).unwrap();
     for sequence in 0..count {
-        let (nic, mut host) = session.target.card(CardId::FIRST).unwrap();
+        let (nic, mut host) = target.card(CardId::FIRST).unwrap();
         nic.receive(&mut host, frames.frame(sequence));
-        session.target.serve_for(Duration::from_micros(50)).unwrap();
+        target.serve_for(Duration::from_micros(50)).unwrap();
     }
 }
 
@@ -63,13 +63,13 @@ fn a_card_is_pulled_out_under_traffic_and_found_again_ten_times() {
     let mut session = session_by_the_bridge();
     for round in 1..=10 {
         prepare(&mut session, "device-unplugged:at=5ms,for=300ms");
-        send(&mut session, 200);
+        send(&mut *session.target, 200);
         wait_until(&mut session, "the interface is gone", |session| !has_interface(session));
         assert_eq!(replugs(&mut session), round - 1, "it was gone while the card was out");
         wait_until(&mut session, "the card is back", |session| replugs(session) == round);
         bring_up_again(&mut *session.target, DRIVER).unwrap_or_else(|error| panic!("{error}"));
         let before = received(&mut session);
-        send(&mut session, 100);
+        send(&mut *session.target, 100);
         assert_eq!(received(&mut session) - before, 100, "round {round}");
     }
     let marks = session.target.agent().unwrap().fault_marks().unwrap();
@@ -82,11 +82,11 @@ fn a_card_is_pulled_out_under_traffic_and_found_again_ten_times() {
 fn a_guest_that_has_not_noticed_that_a_card_was_out_takes_the_new_one_for_what_it_is() {
     let mut session = session_by_the_bridge();
     prepare(&mut session, "device-unplugged:at=1ms,for=1us");
-    send(&mut session, 40);
+    send(&mut *session.target, 40);
     assert_eq!(replugs(&mut session), 1);
     bring_up_again(&mut *session.target, DRIVER).unwrap_or_else(|error| panic!("{error}"));
     let before = received(&mut session);
-    send(&mut session, 100);
+    send(&mut *session.target, 100);
     assert_eq!(received(&mut session) - before, 100);
     session.stop().unwrap();
 }

@@ -35,7 +35,7 @@ fn of_a_burst_8139too_takes_64_frames_and_the_rest_when_others_come() {
     assert!(left <= BURST - 64, "it takes its budget at least: {left}");
     // Each further frame is an interrupt, upon which it takes 64 more.
     const OTHERS: u64 = 10;
-    send(&mut session, OTHERS);
+    send(&mut *session.target, OTHERS);
     wait_until(&mut session, "all have been taken", |session| {
         received(session) - before >= BURST + OTHERS
     });

@@ -263,7 +263,7 @@ pub(super) fn unbind(pair: &Pair) -> Option<()> {
     let address = interface(&mut session, pair).pci_address;
     for _ in 0..3 {
         for what in ["unbind", "bind"] {
-            send(&mut session, 100);
+            send(&mut *session.target, 100);
             let path = format!("/sys/bus/pci/drivers/{}/{what}", pair.driver);
             let write = WriteFile { path, text: address.clone() };
             session.target.ask(write, Duration::from_secs(5)).unwrap();
