@@ -13,7 +13,7 @@
 //! being received is `dma_error` in the ledger.
 
 use std::fs::File;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use vm_memory::{
     Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
@@ -147,21 +147,37 @@ pub trait DmaMemory {
     /// descriptor whose first word says whose it is.
     #[inline]
     fn load_descriptor(&self, address: u64) -> Result<Descriptor, DmaError> {
-        let first = self.load_u32(address)?;
-        let mut rest = [0; 12];
-        self.read(address.wrapping_add(4), &mut rest)?;
-        let [a, b, c] = [0, 4, 8].map(|at| [rest[at], rest[at + 1], rest[at + 2], rest[at + 3]]);
-        let [b, c, d] = [a, b, c].map(u32::from_le_bytes);
-        Ok(Descriptor::new([first, b, c, d]))
+        load_words(self, address)
     }
 
     /// Writes four words, the first after the others as [`store_u32`](Self::store_u32) does.
     #[inline]
     fn store_descriptor(&self, address: u64, words: [u32; 4]) -> Result<(), DmaError> {
-        let [first, rest @ ..] = words;
-        self.write(address.wrapping_add(4), rest.map(u32::to_le_bytes).as_flattened())?;
-        self.store_u32(address, first)
+        store_words(self, address, words)
     }
+}
+
+/// A descriptor's first word, and then the rest: wherever it lies.
+#[cold]
+fn load_words<M: DmaMemory + ?Sized>(memory: &M, address: u64) -> Result<Descriptor, DmaError> {
+    let first = memory.load_u32(address)?;
+    let mut rest = [0; 12];
+    memory.read(address.wrapping_add(4), &mut rest)?;
+    let [a, b, c] = [0, 4, 8].map(|at| [rest[at], rest[at + 1], rest[at + 2], rest[at + 3]]);
+    let [b, c, d] = [a, b, c].map(u32::from_le_bytes);
+    Ok(Descriptor::new([first, b, c, d]))
+}
+
+/// A descriptor's other words, and then the first.
+#[cold]
+fn store_words<M: DmaMemory + ?Sized>(
+    memory: &M,
+    address: u64,
+    [first, rest @ ..]: [u32; 4],
+) -> Result<(), DmaError> {
+    aligned(address)?;
+    memory.write(address.wrapping_add(4), rest.map(u32::to_le_bytes).as_flattened())?;
+    memory.store_u32(address, first)
 }
 
 /// Memory that a target has shared with us as mapped files or anonymous pages.
@@ -341,30 +357,28 @@ impl DmaMemory for SharedMemory {
 
     #[inline]
     fn load_descriptor(&self, address: u64) -> Result<Descriptor, DmaError> {
-        aligned(address)?;
-        let error = DmaError::NotShared { address, len: 16 };
-        let slice = self.within(address, 16).ok_or(error)?;
-        let word = |at, order| {
-            let word = slice.get_atomic_ref::<AtomicU32>(at).map_err(|_| error)?;
-            Ok(u32::from_le(word.load(order)))
+        let in_pairs = || {
+            let slice = self.within(address, 16)?;
+            let pair = |at| slice.get_atomic_ref::<AtomicU64>(at).ok();
+            let (first, second) = (pair(0)?, pair(8)?);
+            let first = u64::from_le(first.load(Ordering::Acquire));
+            Some(Descriptor([first, u64::from_le(second.load(Ordering::Relaxed))]))
         };
-        let first = word(0, Ordering::Acquire)?;
-        let relaxed = Ordering::Relaxed;
-        let [b, c, d] = [word(4, relaxed)?, word(8, relaxed)?, word(12, relaxed)?];
-        Ok(Descriptor::new([first, b, c, d]))
+        in_pairs().map_or_else(|| load_words(self, address), Ok)
     }
 
     #[inline]
     fn store_descriptor(&self, address: u64, words: [u32; 4]) -> Result<(), DmaError> {
-        aligned(address)?;
-        let error = DmaError::NotShared { address, len: 16 };
-        let slice = self.within(address, 16).ok_or(error)?;
-        for at in [3, 2, 1, 0] {
-            let word = slice.get_atomic_ref::<AtomicU32>(4 * at).map_err(|_| error)?;
-            let order = if at == 0 { Ordering::Release } else { Ordering::Relaxed };
-            word.store(words[at].to_le(), order);
-        }
-        Ok(())
+        let in_pairs = || {
+            let slice = self.within(address, 16)?;
+            let pair = |at| slice.get_atomic_ref::<AtomicU64>(at).ok();
+            let (first, second) = (pair(0)?, pair(8)?);
+            let Descriptor([low, high]) = Descriptor::new(words);
+            second.store(high.to_le(), Ordering::Relaxed);
+            first.store(low.to_le(), Ordering::Release);
+            Some(())
+        };
+        in_pairs().map_or_else(|| store_words(self, address, words), Ok)
     }
 }
 
@@ -537,7 +551,7 @@ mod tests {
                     prop_assert!(whole.is_empty() || seen == whole);
                 }
             }
-            let at = address & !0xf;
+            let at = address & !3;
             let (ours, theirs) = (fast.load_descriptor(at), plain.load_descriptor(at));
             prop_assert_eq!(ours.is_ok(), theirs.is_ok());
             prop_assert!(written.is_err() || ours.ok() == theirs.ok());

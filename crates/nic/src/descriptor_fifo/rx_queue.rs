@@ -5,7 +5,7 @@ use warikomi_pci::DmaError;
 use super::fifo::Fifo;
 use super::{regs, timers};
 use crate::NicContext;
-use crate::queue::{Completion, Found, RxDescriptor, RxFormat, RxQueue};
+use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat, RxQueue};
 use crate::strict::{FindingKind, Look, Place};
 
 // An entry of the completion ring.
@@ -77,11 +77,9 @@ impl RxFormat for Buffers {
         self.fifo.get(place).map(|_| place + 1)
     }
 
-    fn expect_frame(&self, cx: &NicContext<'_>, place: u64, bytes: usize) -> Option<u64> {
-        let buffer = self.fifo.get(place)?;
-        cx.expect_write(self.entry(place), ENTRY as usize);
-        cx.expect_write(buffer.address, bytes);
-        Some(place + 1)
+    fn expected(&self, _cx: &NicContext<'_>, place: u64, bytes: usize) -> Option<Expected<u64>> {
+        let buffer = self.fifo.get(place)?.address;
+        Some(Expected { next: place + 1, descriptor: self.entry(place), buffer, bytes })
     }
 
     fn look(&self, _cx: &NicContext<'_>, place: u64) -> Option<Look<u64>> {

@@ -7,7 +7,7 @@ use super::regs::{self, Registers};
 use crate::NicContext;
 use crate::intel::admission::USUAL_BYTES;
 use crate::intel::ring::Ring;
-use crate::queue::{Completion, Found, RxDescriptor, RxFormat};
+use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat};
 use crate::strict::Look;
 
 /// The longest frame of all with check sequence (10.2.5.1, LPE).
@@ -290,13 +290,12 @@ impl RxFormat for RxRing {
         self.is_owned(place).then(|| self.following(place))
     }
 
-    fn expect_frame(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<u16> {
+    fn expected(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<Expected<u16>> {
         let next = self.behind_free(cx, place)?;
-        let at = self.at(place);
-        let [low, high, ..] = cx.peek_descriptor(at)?;
-        cx.expect_write(at, 16);
-        cx.expect_write(address([low, high]), bytes.min(self.sizes[0]));
-        Some(next)
+        let descriptor = self.at(place);
+        let [low, high, ..] = cx.peek_descriptor(descriptor)?;
+        let (buffer, bytes) = (address([low, high]), bytes.min(self.sizes[0]));
+        Some(Expected { next, descriptor, buffer, bytes })
     }
 
     /// No more of a buffer is looked at than a frame can fill: a driver of usual frames gives shorter ones than it

@@ -7,7 +7,7 @@ use super::queues::{self, at};
 use super::regs::{self, Registers};
 use crate::NicContext;
 use crate::intel::ring::Ring;
-use crate::queue::{Completion, Found, RxDescriptor, RxFormat};
+use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat};
 use crate::strict::Look;
 
 // Status, in the lowest byte of the word that has status and errors.
@@ -165,13 +165,12 @@ impl RxFormat for RxRing {
         self.ring.is_owned(place).then(|| self.ring.following(place))
     }
 
-    fn expect_frame(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<u16> {
+    fn expected(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<Expected<u16>> {
         let next = self.behind_free(cx, place)?;
-        let at = self.at(place);
-        let [low, high, ..] = cx.peek_descriptor(at)?;
-        cx.expect_write(at, 16);
-        cx.expect_write(address(low, high), bytes.min(self.size));
-        Some(next)
+        let descriptor = self.at(place);
+        let [low, high, ..] = cx.peek_descriptor(descriptor)?;
+        let (buffer, bytes) = (address(low, high), bytes.min(self.size));
+        Some(Expected { next, descriptor, buffer, bytes })
     }
 
     /// No more of a buffer is looked at than a frame can fill: a driver of usual frames gives shorter ones than it

@@ -32,7 +32,7 @@ pub use alarm::Alarm;
 pub use causes::Causes;
 pub use engine::{Engine, Line};
 pub use moderation::Moderation;
-pub use rx::{Completion, Placement, RxDescriptor, RxFormat, RxQueue};
+pub use rx::{Completion, Expected, Placement, RxDescriptor, RxFormat, RxQueue};
 pub use steering::{KEY_BYTES, Steering, toeplitz};
 pub use tx::{Outgoing, TxDescriptor, TxFormat, TxQueue};
 pub use tx_engine::{Arbitration, TxEngine, TxLimits, TxRun};

@@ -15,6 +15,9 @@ use super::late::Late;
 use crate::strict::{FindingKind, Look, Misuse, Place, Queue, Watch};
 use crate::{NicContext, RxCounters, RxFault};
 
+/// What a cache keeps and fetches in one.
+const LINE_BYTES: u64 = 64;
+
 /// A descriptor that belongs to the card, as it was read.
 #[derive(Clone, Copy, Debug)]
 pub struct RxDescriptor<P, W> {
@@ -41,6 +44,19 @@ pub struct Completion {
     pub bytes: usize,
     /// Bytes of the whole frame: more than the buffers hold, if the card cuts off what is too long.
     pub frame_bytes: usize,
+}
+
+/// Where the next frame will be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected<P> {
+    /// The descriptor behind this one.
+    pub next: P,
+    /// Bus address of the descriptor: of its first byte that will be written.
+    pub descriptor: u64,
+    /// Bus address of the buffer.
+    pub buffer: u64,
+    /// Bytes that will be written there.
+    pub bytes: usize,
 }
 
 /// What a card's receive descriptors look like.
@@ -106,14 +122,13 @@ pub trait RxFormat {
     /// The place behind a descriptor that belongs to the card, by such a look; `None` if it does not.
     fn behind_free(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<Self::Place>;
 
-    /// Says that a frame will be written to a descriptor that belongs to the card, `bytes` of it to its buffer
-    /// ([`NicContext::expect_write`]): the place behind it, by such a look.
-    fn expect_frame(
+    /// What a frame of `bytes` bytes in a descriptor that belongs to the card will be written to, by such a look.
+    fn expected(
         &self,
         cx: &NicContext<'_>,
         place: Self::Place,
         bytes: usize,
-    ) -> Option<Self::Place>;
+    ) -> Option<Expected<Self::Place>>;
 
     /// A descriptor that belongs to the card, with all that a strict card compares, by such a look.
     fn look(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<Look<Self::Place>>;
@@ -294,14 +309,21 @@ impl<F: RxFormat> RxQueue<F> {
     /// of their buffers: they are in the cache when the frames come. How many of these descriptors belong to the card.
     pub fn look_ahead(&self, cx: &NicContext<'_>, frames: usize, bytes: usize) -> usize {
         // As many lines as are asked for without a wait on the processors that this was measured on.
-        const MOST_BYTES: usize = 24 * 64;
-        let mut place = self.head;
+        const MOST_BYTES: usize = 24 * LINE_BYTES as usize;
+        let (mut place, mut line) = (self.head, None);
         let frames = frames.min(F::DESCRIPTORS);
         for found in 0..frames {
-            match self.format.expect_frame(cx, place, bytes.min(MOST_BYTES)) {
-                Some(next) if !self.is_late(place) => place = next,
+            let expected = match self.format.expected(cx, place, bytes.min(MOST_BYTES)) {
+                Some(expected) if !self.is_late(place) => expected,
                 _ => return found,
+            };
+            // Several descriptors are in one line.
+            let before = line.replace(expected.descriptor / LINE_BYTES);
+            if before != line {
+                cx.expect_write(expected.descriptor, 1);
             }
+            cx.expect_write(expected.buffer, expected.bytes);
+            place = expected.next;
             if place == self.head {
                 return found + 1;
             }

@@ -11,7 +11,7 @@ use warikomi_pci::{DmaError, Pieces};
 
 use super::regs;
 use crate::NicContext;
-use crate::queue::{Completion, Found, RxDescriptor, RxFormat};
+use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat};
 use crate::realtek::errors::FCS_BYTES;
 use crate::strict::Look;
 
@@ -207,10 +207,10 @@ impl RxFormat for ByteRing {
         self.behind(place, USUAL_LONGEST)
     }
 
-    fn expect_frame(&self, cx: &NicContext<'_>, place: u64, bytes: usize) -> Option<u64> {
+    fn expected(&self, _cx: &NicContext<'_>, place: u64, bytes: usize) -> Option<Expected<u64>> {
         let next = self.behind(place, bytes + FCS_BYTES)?;
-        cx.expect_write(self.header(place), HEADER + bytes);
-        Some(next)
+        let descriptor = self.header(place);
+        Some(Expected { next, descriptor, buffer: descriptor + HEADER as u64, bytes })
     }
 
     /// There is nothing for a driver to change or to give twice.

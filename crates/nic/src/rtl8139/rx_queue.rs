@@ -7,7 +7,7 @@ use super::ring::{
     DESCRIPTOR, FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, RING_LIMIT, descriptor, following,
 };
 use super::timers;
-use crate::queue::{Completion, Found, RxDescriptor, RxFormat, RxQueue};
+use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat, RxQueue};
 use crate::realtek::filter::Filter;
 use crate::strict::{FindingKind, Look, Misuse};
 use crate::{NicContext, RxCounters};
@@ -83,15 +83,15 @@ impl RxFormat for RxRing {
         (opts1 & OWN != 0).then(|| following(place, opts1))
     }
 
-    fn expect_frame(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<u16> {
+    fn expected(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<Expected<u16>> {
         let at = descriptor(self.base, place);
         let [opts1, _, low, high] = cx.peek_descriptor(at)?;
-        if opts1 & OWN == 0 {
-            return None;
-        }
-        cx.expect_write(at, DESCRIPTOR as usize);
-        cx.expect_write(u64::from(high) << 32 | u64::from(low), bytes);
-        Some(following(place, opts1))
+        (opts1 & OWN != 0).then(|| Expected {
+            next: following(place, opts1),
+            descriptor: at,
+            buffer: u64::from(high) << 32 | u64::from(low),
+            bytes,
+        })
     }
 
     fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {

@@ -13,7 +13,7 @@ use warikomi_pci::{
     ConfigSpace, DmaError, DmaMemory, Identity, Interrupt, IntrLine, Pieces, SharedMemory,
 };
 
-use super::{Completion, Found, RxDescriptor, RxFormat, TxDescriptor, TxFormat};
+use super::{Completion, Expected, Found, RxDescriptor, RxFormat, TxDescriptor, TxFormat};
 use crate::NicContext;
 use crate::context::Lent;
 use crate::strict::Look;
@@ -211,9 +211,11 @@ impl<const MANY: bool> RxFormat for Ring<MANY> {
         RxFormat::is_taken(self, cx, place).then(|| next(place))
     }
 
-    fn expect_frame(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<u16> {
-        cx.expect_write(cx.peek_u32(self.at(place) + 4)?.into(), bytes);
-        self.behind_free(cx, place)
+    fn expected(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<Expected<u16>> {
+        let next = self.behind_free(cx, place)?;
+        let descriptor = self.at(place);
+        let buffer = cx.peek_u32(descriptor + 4)?.into();
+        Some(Expected { next, descriptor, buffer, bytes })
     }
 
     fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {

@@ -2,8 +2,8 @@
 
 use warikomi_clock::{Span, Time};
 use warikomi_nic::queue::{
-    Arbitration, Causes, Completion, Engine, Line, Placement, RxDescriptor, RxFormat, RxQueue,
-    Steering, TxDescriptor, TxEngine, TxFormat, TxLimits,
+    Arbitration, Causes, Completion, Engine, Expected, Line, Placement, RxDescriptor, RxFormat,
+    RxQueue, Steering, TxDescriptor, TxEngine, TxFormat, TxLimits,
 };
 use warikomi_nic::strict::Look;
 use warikomi_nic::{
@@ -142,13 +142,12 @@ impl RxFormat for Ring {
         (word & regs::OWN != 0).then_some(Ring::following(place))
     }
 
-    fn expect_frame(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<u16> {
-        let at = self.descriptor(place);
-        let [_, _, low, high] = cx.peek_descriptor(at)?;
+    fn expected(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<Expected<u16>> {
         let next = self.behind_free(cx, place)?;
-        cx.expect_write(at, 16);
-        cx.expect_write(u64::from(high) << 32 | u64::from(low), bytes);
-        Some(next)
+        let descriptor = self.descriptor(place);
+        let [_, _, low, high] = cx.peek_descriptor(descriptor)?;
+        let buffer = u64::from(high) << 32 | u64::from(low);
+        Some(Expected { next, descriptor, buffer, bytes })
     }
 
     fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
