@@ -1,5 +1,7 @@
 //! Runs that lose nothing.
 
+use std::time::{Duration, Instant};
+
 use warikomi_clock::read_tsc;
 use warikomi_inject::Plan;
 use warikomi_lab::inject::{Application, Backlog, Injected, inject};
@@ -58,16 +60,17 @@ pub(crate) fn perfect_if(
     }
 }
 
-/// Carries a plan out that may lose packets; repeated, some times, while pauses of either side explain that.
+/// Carries a plan out that may lose packets; repeated, for some time, while pauses of either side explain that.
 pub(crate) fn injected(session: &mut Session, plan: &Plan) -> Injected {
-    const ATTEMPTS: usize = 10;
-    for _ in 1..ATTEMPTS {
+    // A process that takes half of each tenth of a second leaves few runs alone, so some attempts are not enough.
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let begun = Instant::now();
+    loop {
         let run = attempt(session, plan);
         // One with faults is not repeated: the driver is no longer what it was.
         let repeat = run.explain_loss().is_ok_and(|explained| explained.lost > 0);
-        if !repeat || !plan.faults.is_empty() {
+        if !repeat || !plan.faults.is_empty() || begun.elapsed() > PATIENCE {
             return run;
         }
     }
-    attempt(session, plan)
 }
