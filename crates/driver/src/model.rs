@@ -1,3 +1,4 @@
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use warikomi_pci::{DmaError, DmaMemory, Mmio, MmioError};
@@ -113,16 +114,35 @@ pub enum Link {
     },
 }
 
-/// Memory that a device may write a frame to.
+/// Memory that a device may write a frame to. It has bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer {
     /// Bus address of its first byte.
     pub address: u64,
-    /// Length of the buffer in bytes.
-    pub bytes: u32,
+    /// So that an optional one is as long as two registers: calls pass it in these, and not through memory.
+    bytes: NonZeroU32,
     /// Its owner's name for it; the driver gives it back as it is.
     pub token: u32,
 }
+
+impl Buffer {
+    /// The `bytes` bytes from a bus address on; `None` if there are none.
+    #[inline]
+    pub const fn new(address: u64, bytes: u32, token: u32) -> Option<Buffer> {
+        match NonZeroU32::new(bytes) {
+            Some(bytes) => Some(Buffer { address, bytes, token }),
+            None => None,
+        }
+    }
+
+    /// Its length in bytes.
+    #[inline]
+    pub const fn bytes(&self) -> u32 {
+        self.bytes.get()
+    }
+}
+
+const _: () = assert!(size_of::<Option<Buffer>>() == 16);
 
 /// A received frame and the buffer that it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

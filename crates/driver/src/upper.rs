@@ -193,16 +193,16 @@ impl OwnPool {
         self.free.len()
     }
 
-    fn place(&self, token: u32) -> Buffer {
+    fn place(&self, token: u32) -> Option<Buffer> {
         let stride = u64::from(self.buffer_bytes).next_multiple_of(BUFFER_ALIGNMENT);
         let address = self.first + stride * u64::from(token);
-        Buffer { address, bytes: self.buffer_bytes, token }
+        Buffer::new(address, self.buffer_bytes, token)
     }
 
     /// All buffers are free but these. They are taken from the end: the first buffer first.
     fn fill(&mut self, posted: &HashSet<u32>) {
         let free = (0..self.buffers).rev().filter(|token| !posted.contains(token));
-        self.free = free.map(|token| self.place(token)).collect();
+        self.free = free.filter_map(|token| self.place(token)).collect();
     }
 }
 
@@ -224,7 +224,7 @@ impl RxSink for OwnPool {
     }
 
     fn named(&self, token: u32) -> Option<Buffer> {
-        (token < self.buffers).then(|| self.place(token))
+        if token < self.buffers { self.place(token) } else { None }
     }
 }
 
@@ -351,7 +351,7 @@ mod tests {
             };
             let mut end = address;
             while let Some(buffer) = pool.buffer() {
-                prop_assert!(buffer.address >= end && buffer.bytes == bytes);
+                prop_assert!(buffer.address >= end && buffer.bytes() == bytes);
                 end = buffer.address + u64::from(bytes);
             }
             prop_assert!(end <= address + room);

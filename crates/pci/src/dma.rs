@@ -152,7 +152,7 @@ pub trait DmaMemory {
 
     /// Writes four words, the first after the others as [`store_u32`](Self::store_u32) does.
     #[inline]
-    fn store_descriptor(&self, address: u64, words: [u32; 4]) -> Result<(), DmaError> {
+    fn store_descriptor(&self, address: u64, words: Descriptor) -> Result<(), DmaError> {
         store_words(self, address, words)
     }
 }
@@ -173,9 +173,10 @@ fn load_words<M: DmaMemory + ?Sized>(memory: &M, address: u64) -> Result<Descrip
 fn store_words<M: DmaMemory + ?Sized>(
     memory: &M,
     address: u64,
-    [first, rest @ ..]: [u32; 4],
+    words: Descriptor,
 ) -> Result<(), DmaError> {
     aligned(address)?;
+    let [first, rest @ ..] = words.words();
     memory.write(address.wrapping_add(4), rest.map(u32::to_le_bytes).as_flattened())?;
     memory.store_u32(address, first)
 }
@@ -368,14 +369,13 @@ impl DmaMemory for SharedMemory {
     }
 
     #[inline]
-    fn store_descriptor(&self, address: u64, words: [u32; 4]) -> Result<(), DmaError> {
+    fn store_descriptor(&self, address: u64, words: Descriptor) -> Result<(), DmaError> {
         let in_pairs = || {
             let slice = self.within(address, 16)?;
             let pair = |at| slice.get_atomic_ref::<AtomicU64>(at).ok();
             let (first, second) = (pair(0)?, pair(8)?);
-            let Descriptor([low, high]) = Descriptor::new(words);
-            second.store(high.to_le(), Ordering::Relaxed);
-            first.store(low.to_le(), Ordering::Release);
+            second.store(words.0[1].to_le(), Ordering::Relaxed);
+            first.store(words.0[0].to_le(), Ordering::Release);
             Some(())
         };
         in_pairs().map_or_else(|| store_words(self, address, words), Ok)
@@ -484,7 +484,7 @@ mod tests {
         assert_eq!(memory.load_u32(0x1002), Err(refused));
         assert_eq!(memory.store_u32(0x1002, 1), Err(refused));
         assert_eq!(memory.load_descriptor(0x1002), Err(refused));
-        assert_eq!(memory.store_descriptor(0x1002, [1; 4]), Err(refused));
+        assert_eq!(memory.store_descriptor(0x1002, Descriptor::new([1; 4])), Err(refused));
         assert_eq!(memory.load_u32(0x1000), Ok(0));
     }
 
@@ -555,11 +555,11 @@ mod tests {
             let (ours, theirs) = (fast.load_descriptor(at), plain.load_descriptor(at));
             prop_assert_eq!(ours.is_ok(), theirs.is_ok());
             prop_assert!(written.is_err() || ours.ok() == theirs.ok());
-            let words = [at as u32, !0, 7, 1 << 31];
+            let words = Descriptor::new([at as u32, !0, 7, 1 << 31]);
             prop_assert_eq!(fast.store_descriptor(at, words).is_ok(), theirs.is_ok());
             prop_assert_eq!(plain.store_descriptor(at, words).is_ok(), theirs.is_ok());
             for memory in [&fast as &dyn DmaMemory, &plain] {
-                prop_assert!(theirs.is_err() || memory.load_descriptor(at) == Ok(Descriptor::new(words)));
+                prop_assert!(theirs.is_err() || memory.load_descriptor(at) == Ok(words));
             }
         }
     }

@@ -126,6 +126,6 @@ impl Pool {
     pub(super) fn take(&mut self) -> Option<Buffer> {
         let token = self.free.pop_front()?;
         let address = self.base + u64::from(token) * u64::from(self.stride);
-        Some(Buffer { address, bytes: self.bytes, token })
+        Buffer::new(address, self.bytes, token)
     }
 }

@@ -136,7 +136,7 @@ impl Above {
 impl RxSink for Above {
     fn buffer(&mut self) -> Option<Buffer> {
         let token = self.receive.pop()?;
-        Some(Buffer { address: self.address(token), bytes: BUFFER_BYTES, token })
+        Buffer::new(self.address(token), BUFFER_BYTES, token)
     }
 
     fn received(&mut self, frame: Received) {

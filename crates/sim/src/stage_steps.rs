@@ -39,8 +39,8 @@ impl World<'_> {
             }
             session.rising = session.rising.saturating_sub(1);
             let (bytes, address) = (u32::from(slice.length), session.address(token));
-            let buffer = Buffer { address, bytes: self.options.buffer_bytes, token };
-            self.stages[0].queue.push_back(Packet { buffer, bytes });
+            let buffer = Buffer::new(address, self.options.buffer_bytes, token);
+            self.stages[0].queue.extend(buffer.map(|buffer| Packet { buffer, bytes }));
         }
         while let Ok(Some(slice)) = session.user.sent() {
             let outgoing = self.dma_layout.outgoing.as_mut();

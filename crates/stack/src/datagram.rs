@@ -63,6 +63,7 @@ pub enum Content {
 }
 
 /// Judges a frame without check sequence. `checksums_good`: the device has checked them.
+#[inline]
 pub fn parse(frame: &VolatileSlice<'_>, checksums_good: bool) -> Content {
     match judge(frame, checksums_good) {
         Ok(Some(datagram)) => Content::Datagram(datagram),
@@ -89,6 +90,7 @@ fn copy_head<'a>(
     Ok(head)
 }
 
+#[inline]
 fn judge(
     frame: &VolatileSlice<'_>,
     checksums_good: bool,

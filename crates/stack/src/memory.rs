@@ -275,7 +275,7 @@ impl PacketMemory {
     #[inline]
     pub fn buffer(&self, token: u32) -> Option<Buffer> {
         let address = self.bus_address(token, 0, self.shape.buffer_bytes)?;
-        Some(Buffer { address, bytes: self.shape.buffer_bytes, token })
+        Buffer::new(address, self.shape.buffer_bytes, token)
     }
 
     /// The bus address of `length` bytes from `offset` on in a buffer, if they lie in it.

@@ -70,7 +70,7 @@ fn call<R>(
 /// What the driver has received lies in its buffer.
 fn check(rig: &mut Rig) {
     for received in std::mem::take(&mut rig.sink.frames) {
-        assert!(received.bytes <= received.buffer.bytes, "{received:?}");
+        assert!(received.bytes <= received.buffer.bytes(), "{received:?}");
     }
     assert!(rig.sink.out() <= BUFFERS);
 }

@@ -84,10 +84,7 @@ impl Receiver {
 
     #[inline]
     fn post(&mut self, mmio: &mut dyn Mmio, buffer: Buffer) -> Result<(), DriverError> {
-        let bytes = buffer.bytes.min(self.max_buffer_bytes);
-        if bytes == 0 {
-            return Err(DriverError::Invalid(format!("the receive buffer {buffer:?} is empty")));
-        }
+        let bytes = buffer.bytes().min(self.max_buffer_bytes);
         write64(mmio, regs::RX_ADDRESS, buffer.address)?;
         write32(mmio, regs::RX_PUSH, bytes)?;
         self.slots[(self.head + self.posted) % MOST_BUFFERS] = Some(buffer);
@@ -129,7 +126,7 @@ impl Receiver {
         self.head = (self.head + 1) % MOST_BUFFERS;
         self.posted -= 1;
         let bytes = entry & regs::LENGTH;
-        if bytes == 0 || bytes > buffer.bytes || entry & regs::TOO_LONG != 0 {
+        if bytes == 0 || bytes > buffer.bytes() || entry & regs::TOO_LONG != 0 {
             self.errors += 1;
             return sink.returned(buffer);
         }

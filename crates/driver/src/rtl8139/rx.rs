@@ -82,11 +82,6 @@ impl Receiver {
     pub(super) fn refill(&mut self, sink: &mut dyn RxSink) -> Result<(), DriverError> {
         while self.buffers.len() < self.most {
             let Some(buffer) = sink.buffer() else { return Ok(()) };
-            if buffer.bytes == 0 {
-                sink.returned(buffer);
-                let what = format!("the receive buffer {buffer:?} is empty");
-                return Err(DriverError::Invalid(what));
-            }
             self.buffers.push_back(buffer);
         }
         Ok(())
@@ -156,7 +151,7 @@ impl Receiver {
         sink: &mut dyn RxSink,
     ) -> Result<(), DriverError> {
         let bytes = bytes - FCS_BYTES;
-        if bytes > buffer.bytes {
+        if bytes > buffer.bytes() {
             self.refuse(buffer, sink);
             return Ok(());
         }

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::vec;
 
-use warikomi_pci::DmaMemory;
+use warikomi_pci::{Descriptor, DmaMemory};
 
 use super::regs;
 use crate::state::{InUse, Progress, Slots, StateError};
@@ -158,10 +158,7 @@ impl Receiver {
         index: usize,
         buffer: Buffer,
     ) -> Result<(), DriverError> {
-        let bytes = buffer.bytes.min(MAX_BUFFER_BYTES);
-        if bytes == 0 {
-            return Err(DriverError::Invalid(format!("the receive buffer {buffer:?} is empty")));
-        }
+        let bytes = buffer.bytes().min(MAX_BUFFER_BYTES);
         if let Some(slots) = &self.slots {
             // Empty first: a successor that finds the new slot must not take the last frame as its own.
             memory.store_u32(self.at(index), self.end_mark(index))?;
@@ -169,7 +166,7 @@ impl Receiver {
         }
         let first = regs::DESC_OWN | self.end_mark(index) | bytes;
         let (low, high) = (buffer.address as u32, (buffer.address >> 32) as u32);
-        memory.store_descriptor(self.at(index), [first, 0, low, high])?;
+        memory.store_descriptor(self.at(index), Descriptor::new([first, 0, low, high]))?;
         self.buffers.push_back(buffer);
         Ok(())
     }
@@ -241,19 +238,15 @@ impl Receiver {
     #[inline]
     fn next_buffer(&mut self, sink: &dyn RxSink) -> Result<Option<Buffer>, DriverError> {
         let buffer = match self.inherited.as_slice() {
-            [] => {
-                let Some(buffer) = self.buffers.pop_front() else { return Ok(None) };
-                buffer
-            }
-            [token, ..] => {
-                let buffer = named(*token, sink)?;
-                self.inherited.next();
-                buffer
-            }
+            [] => self.buffers.pop_front(),
+            [token, ..] => Some(named(*token, sink)?),
         };
-        self.head = self.wrap(self.head + 1);
-        self.given = self.given.wrapping_add(1);
-        Ok(Some(buffer))
+        if buffer.is_some() {
+            self.inherited.next();
+            self.head = self.wrap(self.head + 1);
+            self.given = self.given.wrapping_add(1);
+        }
+        Ok(buffer)
     }
 
     /// Passes what the device says of a buffer on.
@@ -262,7 +255,7 @@ impl Receiver {
         let length = status & regs::RX_LENGTH;
         let whole =
             status & (regs::FIRST_FRAG | regs::LAST_FRAG) == regs::FIRST_FRAG | regs::LAST_FRAG;
-        let fits = length > FCS_BYTES && length <= buffer.bytes;
+        let fits = length > FCS_BYTES && length <= buffer.bytes();
         if whole && fits && status & regs::RX_RES == 0 {
             self.continued = false;
             let bytes = length - FCS_BYTES;

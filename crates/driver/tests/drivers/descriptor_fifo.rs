@@ -117,7 +117,7 @@ proptest! {
             if hold { rig.sink.hold = true } else { rig.sink.release() }
             prop_assert!(rig.poll(budget).unwrap() <= budget);
             for frame in rig.sink.frames.drain(..) {
-                prop_assert!(frame.bytes <= frame.buffer.bytes);
+                prop_assert!(frame.bytes <= frame.buffer.bytes());
             }
             let elsewhere = rig.sink.free.len() + rig.sink.held.len();
             prop_assert_eq!(rig.sink.out() + elsewhere, buffers);

@@ -116,13 +116,13 @@ impl RxSink for Names {
         None
     }
     fn received(&mut self, frame: Received) {
-        assert!(frame.buffer.token < self.0 && frame.bytes <= frame.buffer.bytes);
+        assert!(frame.buffer.token < self.0 && frame.bytes <= frame.buffer.bytes());
     }
     fn returned(&mut self, buffer: Buffer) {
         assert!(buffer.token < self.0);
     }
     fn named(&self, token: u32) -> Option<Buffer> {
-        (token < self.0).then_some(Buffer { address: Rig::RINGS, bytes: 700, token })
+        Buffer::new(Rig::RINGS, 700, token).filter(|_| token < self.0)
     }
 }
 
@@ -191,7 +191,7 @@ proptest! {
             if hold { rig.sink.hold = true } else { rig.sink.release() }
             prop_assert!(rig.poll(budget).unwrap() <= budget);
             for frame in rig.sink.frames.drain(..) {
-                prop_assert!(frame.bytes + 4 <= frame.buffer.bytes);
+                prop_assert!(frame.bytes + 4 <= frame.buffer.bytes());
             }
             let elsewhere = rig.sink.free.len() + rig.sink.held.len();
             prop_assert_eq!(rig.sink.out() + elsewhere, buffers);

@@ -3,9 +3,7 @@
 use warikomi_pci::DmaError;
 
 use super::byte_ring::ByteRing;
-use super::ring::{
-    DESCRIPTOR, FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, RING_LIMIT, descriptor, following,
-};
+use super::ring::{FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, RING_LIMIT, descriptor, following};
 use super::timers;
 use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat, RxQueue};
 use crate::realtek::filter::Filter;

@@ -2,9 +2,7 @@
 
 use warikomi_pci::DmaError;
 
-use super::ring::{
-    DESCRIPTOR, FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, RING_LIMIT, descriptor, following,
-};
+use super::ring::{FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, RING_LIMIT, descriptor, following};
 use super::{regs, timers};
 use crate::NicContext;
 use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat, RxQueue};

@@ -123,9 +123,9 @@ impl Bench {
         let memory = SharedMemory::anonymous(RINGS, (rings + BUFFERS as u64 * bytes) as usize)?;
         let buffer = |token: u32| {
             let address = RINGS + rings + u64::from(token) * bytes;
-            Buffer { address, bytes: BUFFER_BYTES, token }
+            Buffer::new(address, BUFFER_BYTES, token)
         };
-        let free: VecDeque<Buffer> = (0..BUFFERS as u32).map(buffer).collect();
+        let free: VecDeque<Buffer> = (0..BUFFERS as u32).filter_map(buffer).collect();
         // So that no page is touched for the first time while the clock runs.
         free.iter()
             .try_for_each(|buffer| memory.write(buffer.address, &[0; BUFFER_BYTES as usize]))

@@ -114,7 +114,7 @@ mod tests {
         let mut come = |run_id, sequence, bytes| {
             let head = Head { run_id, sequence }.to_bytes();
             memory.write(0x1000 + HEADER_BYTES as u64, &head).unwrap();
-            let buffer = Buffer { address: 0x1000, bytes: 2_048, token: 0 };
+            let buffer = Buffer::new(0x1000, 2_048, 0).unwrap();
             let mut reading = Reading { inbox: &mut inbox, memory: &memory, pool: &mut pool };
             reading.received(Received { buffer, bytes, checksums_good: true });
         };

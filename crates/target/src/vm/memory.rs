@@ -367,11 +367,11 @@ impl DmaMemory for ClientMemory {
     }
 
     #[inline]
-    fn store_descriptor(&self, address: u64, words: [u32; 4]) -> Result<(), DmaError> {
+    fn store_descriptor(&self, address: u64, words: Descriptor) -> Result<(), DmaError> {
         if let Some(memory) = self.mapped(address, 16, true) {
             return memory.store_descriptor(address, words);
         }
-        let [first, rest @ ..] = words;
+        let [first, rest @ ..] = words.words();
         self.write_parts(address.wrapping_add(4), rest.map(u32::to_le_bytes).as_flattened())?;
         self.store_u32(address, first)
     }

@@ -26,7 +26,8 @@ impl WatchedSink {
     /// A sink with so many buffers of so many bytes, from the bus address `base` on.
     pub fn new(base: u64, buffers: usize, bytes: u32) -> WatchedSink {
         let places = (base..).step_by(STRIDE as usize);
-        let free = (0u32..).zip(places).map(|(token, address)| Buffer { address, bytes, token });
+        let free =
+            (0u32..).zip(places).filter_map(|(token, address)| Buffer::new(address, bytes, token));
         let free = free.take(buffers).collect();
         WatchedSink { free, out: vec![false; buffers], ..WatchedSink::default() }
     }

@@ -17,7 +17,7 @@
 //! a number until it is an mbuf of the packet that is walked, data must lie in that mbuf or in a cluster of that packet,
 //! and a walk ends when it has seen as many mbufs as the packet has. Whose a buffer is stands outside of this memory.
 
-use warikomi_pci::{DmaError, DmaMemory};
+use warikomi_pci::{Descriptor, DmaError, DmaMemory};
 
 use super::super::demand::BufferError;
 use super::super::pool::Pool;
@@ -233,7 +233,7 @@ impl Arena {
     ) -> Result<Option<u64>, DmaError> {
         let Some(cluster) = self.clusters.take(token) else { return Ok(None) };
         let ext = [self.to_address(cluster), 0, self.clusters.stride as u32, 1];
-        memory.store_descriptor(mbuf + M_EXT_BUF, ext)?;
+        memory.store_descriptor(mbuf + M_EXT_BUF, Descriptor::new(ext))?;
         memory.store_u32(mbuf + M_TYPE_AND_FLAGS, MT_DATA | M_EXT)?;
         Ok(Some(cluster))
     }
@@ -249,7 +249,7 @@ impl Arena {
         let cluster = self.clusters.share(data, token);
         let cluster = cluster.ok_or(BufferError::Damaged { token, what })?;
         let ext = [self.to_address(cluster), 0, self.clusters.stride as u32, 1];
-        memory.store_descriptor(mbuf + M_EXT_BUF, ext)?;
+        memory.store_descriptor(mbuf + M_EXT_BUF, Descriptor::new(ext))?;
         Ok(memory.store_u32(mbuf + M_TYPE_AND_FLAGS, MT_DATA | M_EXT)?)
     }
 
@@ -263,7 +263,7 @@ impl Arena {
         (data, len): (u64, u32),
     ) -> Result<(), DmaError> {
         let next = next.map_or(0, |next| self.to_address(next));
-        memory.store_descriptor(mbuf, [next, 0, self.to_address(data), len])
+        memory.store_descriptor(mbuf, Descriptor::new([next, 0, self.to_address(data), len]))
     }
 
     /// Links an mbuf to the next.

@@ -10,7 +10,7 @@ use warikomi_driver::access::{cut_off, enable, wait_until, write32, write64};
 use warikomi_driver::{
     Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
 };
-use warikomi_pci::{DmaMemory, Mmio, Width};
+use warikomi_pci::{Descriptor, DmaMemory, Mmio, Width};
 
 use super::{card, regs};
 
@@ -61,8 +61,8 @@ impl RxRing {
         let at = self.at(self.next + self.buffers.len());
         self.buffers.push_back(buffer);
         let [low, high] = [buffer.address as u32, (buffer.address >> 32) as u32];
-        let word = regs::OWN | buffer.bytes.min(regs::LENGTH);
-        Ok(memory.store_descriptor(at, [word, 0, low, high])?)
+        let word = regs::OWN | buffer.bytes().min(regs::LENGTH);
+        Ok(memory.store_descriptor(at, Descriptor::new([word, 0, low, high]))?)
     }
 
     /// Takes the oldest frame off the ring: its first word, and the buffer. A word of the device that
@@ -173,7 +173,7 @@ impl DuoDriver {
             let single = regs::FIRST | regs::LAST;
             let whole = word & single == single && !self.passing_over[queue];
             self.passing_over[queue] = word & regs::LAST == 0;
-            if whole && word & regs::ERROR == 0 && bytes <= buffer.bytes {
+            if whole && word & regs::ERROR == 0 && bytes <= buffer.bytes() {
                 let checksums_good = word & regs::CHECKSUMS_GOOD != 0;
                 sink.received(Received { buffer, bytes, checksums_good });
                 return Ok(true);
@@ -320,7 +320,7 @@ impl NicDriver for DuoDriver {
             let at = self.tx_base + regs::DESCRIPTOR * ((self.tx_next + index) % RING) as u64;
             let word = regs::OWN | first | last | bytes;
             let [low, high] = [address as u32, (address >> 32) as u32];
-            hw.memory.store_descriptor(at, [word, 0, low, high])?;
+            hw.memory.store_descriptor(at, Descriptor::new([word, 0, low, high]))?;
         }
         self.sent.push_back((count, frame.token));
         (self.tx_next, self.tx_used) = ((self.tx_next + count) % RING, self.tx_used + count);
