@@ -1,4 +1,5 @@
-use std::num::NonZeroU32;
+use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use warikomi_pci::{DmaError, DmaMemory, Mmio, MmioError};
@@ -115,40 +116,53 @@ pub enum Link {
 }
 
 /// Memory that a device may write a frame to. It has bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// Two words, of which one is never 0: calls pass it, and an optional one, in registers and not through memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Buffer {
     /// Bus address of its first byte.
     pub address: u64,
-    /// So that an optional one is as long as two registers: calls pass it in these, and not through memory.
-    bytes: NonZeroU32,
-    /// Its owner's name for it; the driver gives it back as it is.
-    pub token: u32,
+    /// Its length in bytes above, its owner's name for it below.
+    bytes_and_token: NonZeroU64,
 }
 
 impl Buffer {
-    /// The `bytes` bytes from a bus address on; `None` if there are none.
+    /// The `bytes` bytes from a bus address on; `None` if there are none. `token` is its owner's name for it; the driver
+    /// gives it back as it is.
     #[inline]
     pub const fn new(address: u64, bytes: u32, token: u32) -> Option<Buffer> {
-        match NonZeroU32::new(bytes) {
-            Some(bytes) => Some(Buffer { address, bytes, token }),
-            None => None,
+        let both = (bytes as u64) << 32 | token as u64;
+        match NonZeroU64::new(both) {
+            Some(bytes_and_token) if bytes != 0 => Some(Buffer { address, bytes_and_token }),
+            _ => None,
         }
     }
 
     /// Its length in bytes.
     #[inline]
     pub const fn bytes(&self) -> u32 {
-        self.bytes.get()
+        (self.bytes_and_token.get() >> 32) as u32
+    }
+
+    /// Its owner's name for it.
+    #[inline]
+    pub const fn token(&self) -> u32 {
+        self.bytes_and_token.get() as u32
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (address, bytes, token) = (self.address, self.bytes(), self.token());
+        write!(formatter, "buffer {token} of {bytes} bytes at {address:#x}")
     }
 }
 
 const _: () = assert!(size_of::<Option<Buffer>>() == 16);
 
-/// A received frame and the buffer that it is in.
+/// What the device says of a frame in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// The buffer that holds it.
-    pub buffer: Buffer,
     /// Its length in bytes, without check sequence.
     pub bytes: u32,
     /// Whether the device has checked the checksums of its IP, and UDP or TCP, headers and found them
@@ -162,8 +176,8 @@ pub trait RxSink {
     /// back through [`received`](Self::received) or [`returned`](Self::returned).
     fn buffer(&mut self) -> Option<Buffer>;
 
-    /// Takes a frame.
-    fn received(&mut self, frame: Received);
+    /// Takes a frame, and the buffer that it is in.
+    fn received(&mut self, buffer: Buffer, frame: Received);
 
     /// Takes a buffer back that holds no frame: the device reported an error, or the ring goes away.
     fn returned(&mut self, buffer: Buffer);

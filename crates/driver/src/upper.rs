@@ -213,9 +213,9 @@ impl RxSink for OwnPool {
     }
 
     #[inline]
-    fn received(&mut self, frame: Received) {
+    fn received(&mut self, buffer: Buffer, _: Received) {
         self.given += 1;
-        self.free.push(frame.buffer);
+        self.free.push(buffer);
     }
 
     fn returned(&mut self, buffer: Buffer) {
@@ -307,7 +307,7 @@ mod tests {
     fn what_a_pool_was_given_is_counted_from_driver_to_driver_once_it_is_shown() {
         let (mut pool, words) = counted(7);
         let buffer = pool.buffer().unwrap();
-        pool.received(Received { buffer, bytes: 60, checksums_good: false });
+        pool.received(buffer, Received { bytes: 60, checksums_good: false });
         assert_eq!(pool.shown().given, 7);
         pool.flush();
         assert_eq!((pool.shown().given, words.load(area::ALONE_GIVEN, Acquire)), (8, 8));
@@ -336,8 +336,8 @@ mod tests {
             prop_assert_eq!(pool.resume(&held).is_ok(), sound);
             prop_assert_eq!(pool.free(), if sound { 20 - held.posted.len() } else { 20 });
             while let Some(buffer) = pool.buffer() {
-                prop_assert!(!sound || !distinct.contains(&buffer.token));
-                prop_assert_eq!(pool.named(buffer.token), Some(buffer));
+                prop_assert!(!sound || !distinct.contains(&buffer.token()));
+                prop_assert_eq!(pool.named(buffer.token()), Some(buffer));
             }
         }
 

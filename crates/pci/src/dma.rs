@@ -73,8 +73,9 @@ impl Descriptor {
 pub struct Pieces<'a> {
     /// The frame. It is in two parts if a tag between them was taken out; otherwise the second one is empty.
     pub parts: [&'a [u8]; 2],
-    /// The check sequence, if it is stored, too.
-    pub fcs: Option<[u8; 4]>,
+    /// The check sequence, if it is stored, too. A number, not an array: of that, tag and bytes are stored apart, and read
+    /// in one piece right behind.
+    pub fcs: Option<u32>,
 }
 
 impl<'a> Pieces<'a> {
@@ -88,18 +89,20 @@ impl<'a> Pieces<'a> {
     #[inline]
     pub fn bytes(&self) -> usize {
         let [first, second] = self.parts;
-        first.len() + second.len() + self.fcs.map_or(0, |fcs| fcs.len())
+        first.len() + second.len() + self.fcs.map_or(0, |_| size_of::<u32>())
     }
 
-    /// Those that are not empty.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let fcs = self.fcs.as_ref().map(<[u8; 4]>::as_slice);
-        self.parts.into_iter().chain(fcs).filter(|piece| !piece.is_empty())
+    /// Visits those that are not empty, in order, until an error.
+    pub fn try_each<E>(&self, visit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        let fcs = self.fcs.map(u32::to_le_bytes);
+        let all = self.parts.into_iter().chain(fcs.as_ref().map(<[u8; 4]>::as_slice));
+        all.filter(|piece| !piece.is_empty()).try_for_each(visit)
     }
 
     /// All in one.
     pub fn concat(&self) -> Vec<u8> {
-        self.iter().flatten().copied().collect()
+        let fcs = self.fcs.map(u32::to_le_bytes);
+        [self.parts[0], self.parts[1], fcs.as_ref().map_or(&[], <[u8; 4]>::as_slice)].concat()
     }
 }
 
@@ -115,11 +118,11 @@ pub trait DmaMemory {
     #[inline]
     fn write_pieces(&self, address: u64, pieces: &Pieces<'_>) -> Result<(), DmaError> {
         let mut at = address;
-        for piece in pieces.iter() {
+        pieces.try_each(|piece| {
             self.write(at, piece)?;
             at = at.wrapping_add(piece.len() as u64);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Copies bytes within memory; the two ranges may not overlap.
@@ -329,7 +332,7 @@ impl DmaMemory for SharedMemory {
         // One store: a copy of any length takes longer for these four bytes than for the frame.
         let behind = first.len() + second.len();
         if let (Some(fcs), Ok(place)) = (pieces.fcs, slice.get_ref(behind)) {
-            place.store(fcs);
+            place.store(fcs.to_le());
         }
         Ok(())
     }
@@ -535,7 +538,7 @@ mod tests {
             address in 0u64..0x3100,
             first: Vec<u8>,
             second: Vec<u8>,
-            fcs: Option<[u8; 4]>,
+            fcs: Option<u32>,
         ) {
             let ranges = [(GuestAddress(0x1000), 0x1000), (GuestAddress(0x2000), 0x1000)];
             let two = || SharedMemory::new(GuestMemoryMmap::from_ranges(&ranges).unwrap());

@@ -144,24 +144,24 @@ impl RxSink for Above<'_, '_> {
             Some((channel, _)) => channel.buffer()?,
             None => self.pool.take()?,
         };
-        if self.pool.is_forgotten(buffer.token) {
-            self.recorder.emit(&Event::BufferFreed { token: buffer.token });
+        if self.pool.is_forgotten(buffer.token()) {
+            self.recorder.emit(&Event::BufferFreed { token: buffer.token() });
         }
-        self.pool.on_ring(buffer.token);
-        self.recorder.emit(&Event::BufferPosted { token: buffer.token });
+        self.pool.on_ring(buffer.token());
+        self.recorder.emit(&Event::BufferPosted { token: buffer.token() });
         Some(buffer)
     }
 
     #[inline]
-    fn received(&mut self, frame: Received) {
-        let Received { buffer, bytes, .. } = frame;
+    fn received(&mut self, buffer: Buffer, frame: Received) {
+        let bytes = frame.bytes;
         let sequence = self.known_frames.sequence_at(self.memory, buffer.address, bytes);
-        self.recorder.emit(&Event::FrameReceived { token: buffer.token, sequence, bytes });
-        self.pool.in_chain(buffer.token);
+        self.recorder.emit(&Event::FrameReceived { token: buffer.token(), sequence, bytes });
+        self.pool.in_chain(buffer.token());
         self.moved.received += 1;
         match &mut self.channel {
             Some((channel, session)) => {
-                channel.received(frame);
+                channel.received(buffer, frame);
                 session.rising += 1;
             }
             None => self.given.push_back(Packet { buffer, bytes }),
@@ -169,14 +169,14 @@ impl RxSink for Above<'_, '_> {
     }
 
     fn returned(&mut self, buffer: Buffer) {
-        self.recorder.emit(&Event::BufferReturned { token: buffer.token });
+        self.recorder.emit(&Event::BufferReturned { token: buffer.token() });
         self.moved.returned += 1;
         match &mut self.channel {
             Some((channel, _)) => {
-                self.pool.off_ring(buffer.token);
+                self.pool.off_ring(buffer.token());
                 channel.returned(buffer);
             }
-            None => self.pool.release(buffer.token),
+            None => self.pool.release(buffer.token()),
         }
     }
 

@@ -193,13 +193,13 @@ struct BadSink<'a> {
     memory: &'a dyn DmaMemory,
     bug: Bug,
     frames: &'a mut u64,
-    held: Option<Received>,
+    held: Option<(Buffer, Received)>,
 }
 
 impl BadSink<'_> {
-    fn change_middle_of(&self, frame: Received) {
+    fn change_middle_of(&self, buffer: Buffer, frame: Received) {
         let (mut byte, middle) = ([0], (BEHIND_NUMBER + u64::from(frame.bytes)) / 2);
-        let middle = frame.buffer.address + middle;
+        let middle = buffer.address + middle;
         // A frame that cannot be reached is another bug, and others find it.
         let _ = self.memory.read(middle, &mut byte);
         let _ = self.memory.write(middle, &[!byte[0]]);
@@ -223,23 +223,25 @@ impl RxSink for BadSink<'_> {
         self.sink.buffer()
     }
 
-    fn received(&mut self, frame: Received) {
+    fn received(&mut self, buffer: Buffer, frame: Received) {
         *self.frames += 1;
         let struck = self.frames.is_multiple_of(EVERY);
         match self.bug {
-            Bug::DropsGood if struck => self.sink.returned(frame.buffer),
+            Bug::DropsGood if struck => self.sink.returned(buffer),
             Bug::DeliversTwice if struck => {
-                self.sink.received(frame);
-                self.sink.received(frame);
+                self.sink.received(buffer, frame);
+                self.sink.received(buffer, frame);
             }
             Bug::Changes if struck && frame.bytes > SHORT_BYTES => {
-                self.change_middle_of(frame);
-                self.sink.received(frame);
+                self.change_middle_of(buffer, frame);
+                self.sink.received(buffer, frame);
             }
-            Bug::Swaps if self.held.is_none() => self.held = Some(frame),
+            Bug::Swaps if self.held.is_none() => self.held = Some((buffer, frame)),
             _ => {
-                self.sink.received(frame);
-                self.held.take().into_iter().for_each(|held| self.sink.received(held));
+                self.sink.received(buffer, frame);
+                if let Some((buffer, frame)) = self.held.take() {
+                    self.sink.received(buffer, frame);
+                }
             }
         }
     }
@@ -266,8 +268,8 @@ impl RxSink for KeepingSink<'_> {
         self.sink.buffer()
     }
 
-    fn received(&mut self, frame: Received) {
-        self.sink.received(frame);
+    fn received(&mut self, buffer: Buffer, frame: Received) {
+        self.sink.received(buffer, frame);
     }
 
     fn returned(&mut self, buffer: Buffer) {
@@ -326,7 +328,9 @@ impl NicDriver for Planted {
         let memory = hw.memory;
         let mut bad = BadSink { sink, memory, bug: *bug, frames, held: None };
         let found = driver.poll(hw, budget, &mut bad);
-        bad.held.take().into_iter().for_each(|held| bad.sink.received(held));
+        if let Some((buffer, frame)) = bad.held.take() {
+            bad.sink.received(buffer, frame);
+        }
         found
     }
 

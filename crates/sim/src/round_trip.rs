@@ -110,7 +110,7 @@ struct Above {
     first: u64,
     receive: Vec<u32>,
     send: Vec<u32>,
-    given: VecDeque<Received>,
+    given: VecDeque<(Buffer, Received)>,
     waiting: Option<Transmit>,
     /// Frames and buffers that a step has moved.
     moved: u64,
@@ -139,14 +139,14 @@ impl RxSink for Above {
         Buffer::new(self.address(token), BUFFER_BYTES, token)
     }
 
-    fn received(&mut self, frame: Received) {
+    fn received(&mut self, buffer: Buffer, frame: Received) {
         self.moved += 1;
-        self.given.push_back(frame);
+        self.given.push_back((buffer, frame));
     }
 
     fn returned(&mut self, buffer: Buffer) {
         self.moved += 1;
-        self.receive.push(buffer.token);
+        self.receive.push(buffer.token());
     }
 }
 
@@ -293,11 +293,11 @@ impl<'o> Machine<'o> {
     /// The application takes what has come, and asks for the next message.
     fn work(&mut self) -> Result<(), VirtualError> {
         let mut payload = vec![0; self.trips.payload_bytes()];
-        while let Some(frame) = self.above.given.pop_front() {
+        while let Some((buffer, frame)) = self.above.given.pop_front() {
             let whole = frame.bytes as usize >= HEADER_BYTES + payload.len();
-            let at = frame.buffer.address + HEADER_BYTES as u64;
+            let at = buffer.address + HEADER_BYTES as u64;
             let whole = whole && self.memory.read(at, &mut payload).is_ok();
-            self.above.receive.push(frame.buffer.token);
+            self.above.receive.push(buffer.token());
             self.pass(self.costs.protocol() + self.costs.application(payload.len()));
             let taken = if whole { &payload[..] } else { &[] };
             self.trips.take(taken, self.now);

@@ -154,7 +154,7 @@ impl World<'_> {
         }
         let (memory, address) = (&self.dma_layout.memory, packet.buffer.address);
         let sequence = self.known_frames.sequence_at(memory, address, packet.bytes);
-        let token = packet.buffer.token;
+        let token = packet.buffer.token();
         self.recorder.emit(&Event::Delivered { token, sequence });
         self.counts.delivered += 1;
         if let Some(sequence) = sequence
@@ -185,7 +185,7 @@ impl World<'_> {
         let lost: Vec<Packet> = self.stages[at].clear().collect();
         for packet in lost {
             self.counts.lost_by_kill += 1;
-            self.free(packet.buffer.token);
+            self.free(packet.buffer.token());
         }
     }
 

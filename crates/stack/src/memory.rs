@@ -169,6 +169,8 @@ pub struct PacketMemory {
     words: SharedWords,
     buffers: Arc<MmapRegion>,
     shape: Shape,
+    /// Bus address of the first buffer.
+    first_buffer: u64,
 }
 
 impl PacketMemory {
@@ -238,7 +240,8 @@ impl PacketMemory {
         let backing = FileOffset::new(file.try_clone()?, offset);
         let buffers = MmapRegion::from_file(backing, (end - offset) as usize)
             .map_err(|error| MemoryError::System(io::Error::other(error)))?;
-        Ok(PacketMemory { words, buffers: Arc::new(buffers), shape })
+        let first_buffer = PACKET_BUS_ADDRESS + offset;
+        Ok(PacketMemory { words, buffers: Arc::new(buffers), shape, first_buffer })
     }
 
     /// Numbers and sizes of its buffers.
@@ -282,7 +285,7 @@ impl PacketMemory {
     #[inline]
     pub fn bus_address(&self, token: u32, offset: u32, length: u32) -> Option<u64> {
         let at = self.place(token, offset, length)?;
-        Some(PACKET_BUS_ADDRESS + self.shape.buffers_offset_bytes() + at)
+        Some(self.first_buffer + at)
     }
 
     /// `length` bytes from `offset` on in a buffer, if they lie in it. In place: others may change

@@ -113,9 +113,9 @@ impl<W: Words, K: Wakeup> RxSink for ChannelUpper<W, K> {
     }
 
     #[inline]
-    fn received(&mut self, frame: Received) {
+    fn received(&mut self, buffer: Buffer, frame: Received) {
         let flags = if frame.checksums_good { flags::CHECKSUMS_GOOD } else { 0 };
-        let token = frame.buffer.token;
+        let token = buffer.token();
         let slice = match u16::try_from(frame.bytes) {
             Ok(length) => Slice { token, offset: 0, length, flags, extra: read_tsc() },
             Err(_) => Slice { flags: flags::RETURNED, ..Slice::posted(token) },
@@ -124,7 +124,7 @@ impl<W: Words, K: Wakeup> RxSink for ChannelUpper<W, K> {
     }
 
     fn returned(&mut self, buffer: Buffer) {
-        self.give(Slice { flags: flags::RETURNED, ..Slice::posted(buffer.token) });
+        self.give(Slice { flags: flags::RETURNED, ..Slice::posted(buffer.token()) });
     }
 
     #[inline]

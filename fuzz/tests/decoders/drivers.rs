@@ -69,8 +69,8 @@ fn call<R>(
 
 /// What the driver has received lies in its buffer.
 fn check(rig: &mut Rig) {
-    for received in std::mem::take(&mut rig.sink.frames) {
-        assert!(received.bytes <= received.buffer.bytes(), "{received:?}");
+    for (buffer, frame) in std::mem::take(&mut rig.sink.frames) {
+        assert!(frame.bytes <= buffer.bytes(), "{frame:?} in {buffer:?}");
     }
     assert!(rig.sink.out() <= BUFFERS);
 }

@@ -130,11 +130,8 @@ impl Receiver {
             self.errors += 1;
             return sink.returned(buffer);
         }
-        sink.received(Received {
-            buffer,
-            bytes,
-            checksums_good: entry & regs::CHECKSUMS_GOOD != 0,
-        });
+        let checksums_good = entry & regs::CHECKSUMS_GOOD != 0;
+        sink.received(buffer, Received { bytes, checksums_good });
     }
 
     /// The ring goes away; every buffer goes back.

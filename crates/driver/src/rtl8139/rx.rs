@@ -159,7 +159,7 @@ impl Receiver {
         memory.read(self.ring + u64::from(self.next + HEADER_BYTES), frame)?;
         memory.write(buffer.address, frame)?;
         // The device judges no checksums.
-        sink.received(Received { buffer, bytes, checksums_good: false });
+        sink.received(buffer, Received { bytes, checksums_good: false });
         Ok(())
     }
 

@@ -89,7 +89,7 @@ impl Receiver {
 
     /// The names of the buffers on the ring, in order.
     pub(super) fn tokens(&self) -> Vec<u32> {
-        let own = self.buffers.iter().map(|buffer| buffer.token);
+        let own = self.buffers.iter().map(|buffer| buffer.token());
         self.inherited.as_slice().iter().copied().chain(own).collect()
     }
 
@@ -162,7 +162,7 @@ impl Receiver {
         if let Some(slots) = &self.slots {
             // Empty first: a successor that finds the new slot must not take the last frame as its own.
             memory.store_u32(self.at(index), self.end_mark(index))?;
-            slots.set(index, self.given.wrapping_add(self.posted() as u64), buffer.token)?;
+            slots.set(index, self.given.wrapping_add(self.posted() as u64), buffer.token())?;
         }
         let first = regs::DESC_OWN | self.end_mark(index) | bytes;
         let (low, high) = (buffer.address as u32, (buffer.address >> 32) as u32);
@@ -260,7 +260,7 @@ impl Receiver {
             self.continued = false;
             let bytes = length - FCS_BYTES;
             let checksums_good = checksums_good(status);
-            return sink.received(Received { buffer, bytes, checksums_good });
+            return sink.received(buffer, Received { bytes, checksums_good });
         }
         self.refuse(status, buffer, sink);
     }

@@ -30,10 +30,10 @@ impl<U: Upper> RxSink for Counted<'_, U> {
     }
 
     #[inline]
-    fn received(&mut self, frame: Received) {
+    fn received(&mut self, buffer: Buffer, frame: Received) {
         self.up.packets += 1;
         self.up.bytes += u64::from(frame.bytes);
-        self.upper.received(frame);
+        self.upper.received(buffer, frame);
     }
 
     fn returned(&mut self, buffer: Buffer) {

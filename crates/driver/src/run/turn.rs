@@ -20,7 +20,7 @@ impl RxSink for DiscardSink {
         None
     }
 
-    fn received(&mut self, _: Received) {}
+    fn received(&mut self, _: Buffer, _: Received) {}
 
     fn returned(&mut self, _: Buffer) {}
 }

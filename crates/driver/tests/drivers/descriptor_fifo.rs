@@ -116,8 +116,8 @@ proptest! {
             rig.memory.store_u32(Rig::RINGS + 4 * index, entry).unwrap();
             if hold { rig.sink.hold = true } else { rig.sink.release() }
             prop_assert!(rig.poll(budget).unwrap() <= budget);
-            for frame in rig.sink.frames.drain(..) {
-                prop_assert!(frame.bytes <= frame.buffer.bytes());
+            for (buffer, frame) in rig.sink.frames.drain(..) {
+                prop_assert!(frame.bytes <= buffer.bytes());
             }
             let elsewhere = rig.sink.free.len() + rig.sink.held.len();
             prop_assert_eq!(rig.sink.out() + elsewhere, buffers);

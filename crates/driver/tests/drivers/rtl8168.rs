@@ -115,11 +115,11 @@ impl RxSink for Names {
     fn buffer(&mut self) -> Option<Buffer> {
         None
     }
-    fn received(&mut self, frame: Received) {
-        assert!(frame.buffer.token < self.0 && frame.bytes <= frame.buffer.bytes());
+    fn received(&mut self, buffer: Buffer, frame: Received) {
+        assert!(buffer.token() < self.0 && frame.bytes <= buffer.bytes());
     }
     fn returned(&mut self, buffer: Buffer) {
-        assert!(buffer.token < self.0);
+        assert!(buffer.token() < self.0);
     }
     fn named(&self, token: u32) -> Option<Buffer> {
         Buffer::new(Rig::RINGS, 700, token).filter(|_| token < self.0)
@@ -190,8 +190,8 @@ proptest! {
             }
             if hold { rig.sink.hold = true } else { rig.sink.release() }
             prop_assert!(rig.poll(budget).unwrap() <= budget);
-            for frame in rig.sink.frames.drain(..) {
-                prop_assert!(frame.bytes + 4 <= frame.buffer.bytes());
+            for (buffer, frame) in rig.sink.frames.drain(..) {
+                prop_assert!(frame.bytes + 4 <= buffer.bytes());
             }
             let elsewhere = rig.sink.free.len() + rig.sink.held.len();
             prop_assert_eq!(rig.sink.out() + elsewhere, buffers);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use warikomi_driver::rtl8139::Rtl8139;
-use warikomi_driver::{Hardware, NicDriver, TxFrame};
+use warikomi_driver::{Buffer, Hardware, NicDriver, Received, TxFrame};
 use warikomi_pci::{DmaMemory, Mmio, MmioError, SharedMemory, Width};
 use warikomi_testbench::{Access, Bench, QemuCard, RTL8139, Subject, Traced, WatchedSink};
 
@@ -182,9 +182,9 @@ impl Stand {
     pub(crate) fn poll(&mut self, budget: usize) -> Vec<Vec<u8>> {
         self.call(|driver, hw, sink| driver.poll(hw, budget, sink)).unwrap();
         let frames = std::mem::take(&mut self.sink.frames);
-        let bytes = |frame: warikomi_driver::Received| {
+        let bytes = |(buffer, frame): (Buffer, Received)| {
             let mut bytes = vec![0; frame.bytes as usize];
-            self.memory.read(frame.buffer.address, &mut bytes).unwrap();
+            self.memory.read(buffer.address, &mut bytes).unwrap();
             bytes
         };
         frames.into_iter().map(bytes).collect()

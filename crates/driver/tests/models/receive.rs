@@ -159,7 +159,7 @@ impl PartialDriver for Remote {
         let found = there - self.taken;
         for token in self.taken..there {
             let buffer = Buffer::new(0, 64, token as u32).unwrap();
-            sink.received(Received { buffer, bytes: 60, checksums_good: false });
+            sink.received(buffer, Received { bytes: 60, checksums_good: false });
         }
         self.taken = there;
         found as usize
@@ -239,8 +239,8 @@ impl RxSink for Counting {
     fn buffer(&mut self) -> Option<Buffer> {
         None
     }
-    fn received(&mut self, frame: Received) {
-        assert_eq!(u64::from(frame.buffer.token), self.packets, "in order, each once");
+    fn received(&mut self, buffer: Buffer, _: Received) {
+        assert_eq!(u64::from(buffer.token()), self.packets, "in order, each once");
         self.packets += 1;
     }
     fn returned(&mut self, _: Buffer) {}

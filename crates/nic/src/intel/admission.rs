@@ -92,7 +92,7 @@ fn control(file: &mut Registers, bytes: &[u8]) -> Option<bool> {
 pub(crate) fn stored<'a>(file: &Registers, frame: Frame<'a>, stripped: bool) -> Pieces<'a> {
     let bytes = frame.bytes;
     let strip_fcs = file.get(regs::RCTL) & regs::RCTL_STRIP_CRC != 0;
-    let fcs = (!strip_fcs).then_some(frame.fcs.to_le_bytes());
+    let fcs = (!strip_fcs).then_some(frame.fcs);
     let parts = if stripped { [&bytes[..12], &bytes[16..]] } else { [bytes, &[]] };
     Pieces { parts, fcs }
 }

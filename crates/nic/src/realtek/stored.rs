@@ -14,7 +14,7 @@ const BEHIND_TAG: usize = ETHER_TYPE + 4;
 /// The pieces of a frame, and the descriptor's second word. Its tag is taken out if it has one and `strip_tag` is set.
 #[inline]
 pub(crate) fn stored(frame: Frame<'_>, strip_tag: bool) -> (Pieces<'_>, u32) {
-    let (bytes, fcs) = (frame.bytes, Some(frame.fcs.to_le_bytes()));
+    let (bytes, fcs) = (frame.bytes, Some(frame.fcs));
     if strip_tag
         && let Some(&[.., a, b, tag_high, tag_low, _, _]) =
             bytes.first_chunk::<{ BEHIND_TAG + 2 }>()

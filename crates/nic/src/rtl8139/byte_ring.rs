@@ -120,15 +120,15 @@ impl ByteRing {
         mut offset: u64,
         pieces: &Pieces<'_>,
     ) -> Result<(), DmaError> {
-        for mut rest in pieces.iter() {
+        pieces.try_each(|mut rest| {
             while !rest.is_empty() {
                 offset = if offset >= self.bytes { 0 } else { offset };
                 let (here, behind) = rest.split_at(rest.len().min((self.bytes - offset) as usize));
                 cx.dma_write(self.at(offset), here)?;
                 (offset, rest) = (offset + here.len() as u64, behind);
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 

@@ -24,7 +24,8 @@ pub struct DirectUpper {
     agent: Agent,
     clock: TscClock,
     next_look: Time,
-    arrived: Vec<Received>,
+    /// Frames that have come, and the tokens of their buffers.
+    arrived: Vec<(u32, Received)>,
     copy: Option<Vec<u8>>,
     failure: Option<StackError>,
 }
@@ -105,8 +106,7 @@ impl DirectUpper {
     }
 
     #[inline]
-    fn take(&mut self, frame: Received, tsc: u64) {
-        let token = frame.buffer.token;
+    fn take(&mut self, token: u32, frame: Received, tsc: u64) {
         let Some(bytes) = self.memory.bytes(token, 0, frame.bytes) else { return };
         let socket = &mut self.buffers.socket;
         match parse(&bytes, frame.checksums_good) {
@@ -147,16 +147,16 @@ impl RxSink for DirectUpper {
     }
 
     #[inline]
-    fn received(&mut self, frame: Received) {
-        if self.buffers.with_driver.get(frame.buffer.token as usize) != Some(&true) {
+    fn received(&mut self, buffer: Buffer, frame: Received) {
+        if self.buffers.with_driver.get(buffer.token() as usize) != Some(&true) {
             self.buffers.strays += 1;
         } else if self.arrived.len() < self.arrived.capacity() {
-            self.arrived.push(frame);
+            self.arrived.push((buffer.token(), frame));
         }
     }
 
     fn returned(&mut self, buffer: Buffer) {
-        self.buffers.take_back(buffer.token);
+        self.buffers.take_back(buffer.token());
     }
 }
 
@@ -170,12 +170,12 @@ impl Upper for DirectUpper {
                 record.begin_batch(arrived.len(), arrived.capacity(), tsc);
             }
             // All first lines are on their way from the other core before one is waited for.
-            for frame in &arrived {
-                self.memory.touch(frame.buffer.token);
+            for &(token, _) in &arrived {
+                self.memory.touch(token);
             }
-            for frame in &arrived {
-                self.take(*frame, tsc);
-                self.buffers.take_back(frame.buffer.token);
+            for &(token, frame) in &arrived {
+                self.take(token, frame, tsc);
+                self.buffers.take_back(token);
             }
             self.arrived = arrived;
             self.arrived.clear();

@@ -143,11 +143,8 @@ impl Fake {
             }
             self.memory.write(buffer.address, frame).unwrap();
             *count -= 1;
-            self.upper.received(Received {
-                buffer,
-                bytes: frame.len() as u32,
-                checksums_good: frame.len() >= 58,
-            });
+            let (bytes, checksums_good) = (frame.len() as u32, frame.len() >= 58);
+            self.upper.received(buffer, Received { bytes, checksums_good });
             done = true;
             if *count == 0 {
                 self.jobs.pop_front();

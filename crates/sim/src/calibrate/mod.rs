@@ -97,8 +97,8 @@ impl RxSink for Recycled {
     fn buffer(&mut self) -> Option<Buffer> {
         self.free.pop_front()
     }
-    fn received(&mut self, frame: Received) {
-        self.free.push_back(frame.buffer);
+    fn received(&mut self, buffer: Buffer, _: Received) {
+        self.free.push_back(buffer);
     }
     fn returned(&mut self, buffer: Buffer) {
         self.free.push_back(buffer);

@@ -42,10 +42,10 @@ impl Inbox {
 
     /// Copies a frame and looks whether it is one of ours; any other is left alone.
     #[inline]
-    fn read(&mut self, memory: &dyn DmaMemory, frame: &Received) {
+    fn read(&mut self, memory: &dyn DmaMemory, buffer: Buffer, frame: Received) {
         let bytes = (frame.bytes as usize).min(self.copy.len());
         let copy = &mut self.copy[..bytes];
-        if memory.read(frame.buffer.address, copy).is_err() {
+        if memory.read(buffer.address, copy).is_err() {
             return;
         }
         let Some(payload) = copy.get(HEADER_BYTES..).filter(|it| it.len() >= HEAD_BYTES) else {
@@ -77,9 +77,9 @@ impl RxSink for Reading<'_> {
     }
 
     #[inline]
-    fn received(&mut self, frame: Received) {
-        self.inbox.read(self.memory, &frame);
-        self.pool.received(frame);
+    fn received(&mut self, buffer: Buffer, frame: Received) {
+        self.inbox.read(self.memory, buffer, frame);
+        self.pool.received(buffer, frame);
     }
 
     fn returned(&mut self, buffer: Buffer) {
@@ -99,7 +99,7 @@ mod tests {
         fn buffer(&mut self) -> Option<Buffer> {
             None
         }
-        fn received(&mut self, _: Received) {
+        fn received(&mut self, _: Buffer, _: Received) {
             self.0 += 1;
         }
         fn returned(&mut self, _: Buffer) {
@@ -116,7 +116,7 @@ mod tests {
             memory.write(0x1000 + HEADER_BYTES as u64, &head).unwrap();
             let buffer = Buffer::new(0x1000, 2_048, 0).unwrap();
             let mut reading = Reading { inbox: &mut inbox, memory: &memory, pool: &mut pool };
-            reading.received(Received { buffer, bytes, checksums_good: true });
+            reading.received(buffer, Received { bytes, checksums_good: true });
         };
         come(7, 0, 256);
         come(7, 1, 100);

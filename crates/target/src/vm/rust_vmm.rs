@@ -126,12 +126,12 @@ impl Driven {
 
     /// The next frame that the driver has received.
     fn received(&mut self) -> Vec<u8> {
-        let got = wait_for(|| {
+        let (buffer, frame) = wait_for(|| {
             self.with(|driver, hw, sink| driver.poll(hw, 64, sink)).unwrap();
             self.sink.frames.pop()
         });
-        let mut bytes = vec![0; got.bytes as usize];
-        self.memory.read(got.buffer.address, &mut bytes).unwrap();
+        let mut bytes = vec![0; frame.bytes as usize];
+        self.memory.read(buffer.address, &mut bytes).unwrap();
         bytes
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use warikomi_driver::{Hardware, NicDriver, TxFrame};
+use warikomi_driver::{Buffer, Hardware, NicDriver, Received, TxFrame};
 use warikomi_nic::RxOutcome;
 use warikomi_pci::{DmaMemory, Mmio, SharedMemory, Width};
 use warikomi_testbench::vfio::{NO_REPLY, command};
@@ -125,9 +125,9 @@ impl Driven<'_> {
     fn poll(&mut self) -> Vec<Vec<u8>> {
         self.with(|driver, hw, sink| driver.poll(hw, 64, sink)).unwrap();
         let memory = self.side.client.memory.clone();
-        let bytes = |frame: warikomi_driver::Received| {
+        let bytes = |(buffer, frame): (Buffer, Received)| {
             let mut bytes = vec![0; frame.bytes as usize];
-            memory.read(frame.buffer.address, &mut bytes).unwrap();
+            memory.read(buffer.address, &mut bytes).unwrap();
             bytes
         };
         std::mem::take(&mut self.sink.frames).into_iter().map(bytes).collect()

@@ -91,7 +91,7 @@ pub fn the_devices_verdict_on_checksums_is_passed_on(subject: &Subject) {
     rig.bench.receive(&wrong);
     rig.bench.receive(&frame(60, 0));
     assert_eq!(rig.poll(9), Ok(3));
-    let verdicts: Vec<_> = rig.sink.frames.iter().map(|frame| frame.checksums_good).collect();
+    let verdicts: Vec<_> = rig.sink.frames.iter().map(|(_, frame)| frame.checksums_good).collect();
     assert_eq!(verdicts, [subject.card.abilities().checksums, false, false]);
 }
 

@@ -1,5 +1,5 @@
 use warikomi_clock::{Span, Time};
-use warikomi_driver::{DriverError, Hardware, NicDriver, Received, TxFrame};
+use warikomi_driver::{Buffer, DriverError, Hardware, NicDriver, Received, TxFrame};
 use warikomi_nic::Link;
 use warikomi_pci::SharedMemory;
 
@@ -97,7 +97,9 @@ impl Rig {
     /// The bytes of each frame that has come since the last time.
     pub fn frames(&mut self) -> Vec<Vec<u8>> {
         let frames = std::mem::take(&mut self.sink.frames);
-        let bytes = |frame: Received| self.bench.bytes(frame.buffer.address, frame.bytes as usize);
+        let bytes = |(buffer, frame): (Buffer, Received)| {
+            self.bench.bytes(buffer.address, frame.bytes as usize)
+        };
         frames.into_iter().map(bytes).collect()
     }
 

@@ -12,8 +12,8 @@ pub struct WatchedSink {
     pub free: VecDeque<Buffer>,
     /// By token: the driver has it.
     out: Vec<bool>,
-    /// Frames that have come.
-    pub frames: Vec<Received>,
+    /// Frames that have come, and where.
+    pub frames: Vec<(Buffer, Received)>,
     /// Buffers that came back without a frame.
     pub returned: usize,
     /// Keep what comes back, as an application does that is slow.
@@ -33,7 +33,7 @@ impl WatchedSink {
     }
 
     fn back(&mut self, buffer: Buffer) {
-        let out = &mut self.out[buffer.token as usize];
+        let out = &mut self.out[buffer.token() as usize];
         assert!(std::mem::replace(out, false), "{buffer:?} comes back twice");
         if self.hold { self.held.push(buffer) } else { self.free.push_back(buffer) }
     }
@@ -53,13 +53,13 @@ impl WatchedSink {
 impl RxSink for WatchedSink {
     fn buffer(&mut self) -> Option<Buffer> {
         let buffer = self.free.pop_front()?;
-        let out = &mut self.out[buffer.token as usize];
+        let out = &mut self.out[buffer.token() as usize];
         assert!(!std::mem::replace(out, true), "{buffer:?} is given twice");
         Some(buffer)
     }
-    fn received(&mut self, frame: Received) {
-        self.frames.push(frame);
-        self.back(frame.buffer);
+    fn received(&mut self, buffer: Buffer, frame: Received) {
+        self.frames.push((buffer, frame));
+        self.back(buffer);
     }
     fn returned(&mut self, buffer: Buffer) {
         self.returned += 1;

@@ -175,7 +175,7 @@ impl DuoDriver {
             self.passing_over[queue] = word & regs::LAST == 0;
             if whole && word & regs::ERROR == 0 && bytes <= buffer.bytes() {
                 let checksums_good = word & regs::CHECKSUMS_GOOD != 0;
-                sink.received(Received { buffer, bytes, checksums_good });
+                sink.received(buffer, Received { bytes, checksums_good });
                 return Ok(true);
             }
             self.rx_errors += u64::from(word & regs::LAST != 0);
