@@ -33,16 +33,20 @@ pub const HEADER_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
 pub(crate) const FRAGMENT_HEADER_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES;
 
 /// A UDP datagram in a frame.
+///
+/// In this order both addresses lie in one word of [`Content`]. Across two, an address is stored in halves of two widths,
+/// and a comparison that reads it in one piece waits until both are in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Datagram {
-    /// Address of the sender.
-    pub source: Ipv4Addr,
     /// The Ethernet address that it came from.
     pub source_mac: [u8; 6],
-    /// The port that it came from.
-    pub source_port: u16,
+    /// Address of the sender.
+    pub source: Ipv4Addr,
     /// Address of the receiver.
     pub destination: Ipv4Addr,
+    /// The port that it came from.
+    pub source_port: u16,
     /// The port that it is for.
     pub destination_port: u16,
     /// Where the payload begins in the frame, in bytes.
@@ -97,9 +101,10 @@ fn judge(
 ) -> Result<Option<Datagram>, &'static str> {
     let mut copy = [0; MOST_HEADER_BYTES];
     let head = copy_head(frame, &mut copy)?;
-    let Some((ethernet, rest)) = head.split_at_checked(ETHERNET_BYTES) else {
+    let Some((ethernet, rest)) = head.split_first_chunk::<ETHERNET_BYTES>() else {
         return Err("shorter than an Ethernet header");
     };
+    let &[_, _, _, _, _, _, source_mac @ .., _, _] = ethernet;
     let ethernet = EthernetFrame::new_unchecked(ethernet);
     if ethernet.ethertype() != EthernetProtocol::Ipv4 {
         return Ok(None);
@@ -142,10 +147,10 @@ fn judge(
         }
     }
     Ok(Some(Datagram {
+        source_mac,
         source: ip.src_addr(),
-        source_mac: ethernet.src_addr().0,
-        source_port: udp.src_port(),
         destination: ip.dst_addr(),
+        source_port: udp.src_port(),
         destination_port: udp.dst_port(),
         payload_offset: (begin + UDP_BYTES) as u16,
         payload_bytes: (udp_bytes - UDP_BYTES) as u16,
