@@ -9,7 +9,7 @@ use smoltcp::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpProtocol, Ipv4Packet,
     Ipv4Repr, UdpPacket,
 };
-use vm_memory::{Bytes, VolatileSlice};
+use vm_memory::{Bytes, VolatileMemory, VolatileSlice};
 
 use crate::checksum::Sum;
 use crate::entry::Destination;
@@ -63,46 +63,144 @@ pub enum Content {
     /// Something else, for the general stack to judge.
     Other,
     /// Something that claims to be IPv4 or UDP and is wrong; how.
-    Malformed(&'static str),
+    Malformed(Malformed),
+}
+
+/// What is wrong with a frame. One byte: longer words would lie where a datagram's fields do, which are then stored one by
+/// one and read in one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// There is no Ethernet header.
+    #[error("shorter than an Ethernet header")]
+    Ethernet,
+    /// There is no IPv4 header.
+    #[error("shorter than an IPv4 header")]
+    Short,
+    /// Version or length of the header is none of IPv4.
+    #[error("no IPv4 header")]
+    Header,
+    /// The packet is longer than the frame, or shorter than its header.
+    #[error("the IPv4 length is not the frame's")]
+    Length,
+    /// The header's checksum.
+    #[error("the IPv4 header's checksum is wrong")]
+    HeaderChecksum,
+    /// A part of a datagram alone.
+    #[error("a fragment of a datagram")]
+    Fragment,
+    /// There is no UDP header.
+    #[error("shorter than a UDP header")]
+    ShortUdp,
+    /// The datagram is longer than its packet, or shorter than its header.
+    #[error("the UDP length is not the packet's")]
+    UdpLength,
+    /// The datagram's checksum.
+    #[error("the UDP checksum is wrong")]
+    UdpChecksum,
+}
+
+/// A frame without check sequence in its buffer, with a copy of its first bytes: somebody else may write to the buffer at
+/// the same time, and what has been judged must be what is used.
+#[derive(Clone, Copy)]
+pub struct Arrived<'a> {
+    place: VolatileSlice<'a>,
+    first: [u8; CACHE_LINE_BYTES],
+}
+
+impl<'a> Arrived<'a> {
+    /// The frame that is here.
+    #[inline]
+    pub fn new(place: VolatileSlice<'a>) -> Arrived<'a> {
+        let mut first = [0; CACHE_LINE_BYTES];
+        place.copy_to(&mut first);
+        Arrived { place, first }
+    }
+
+    /// The frame of `bytes` bytes that is in front in a buffer, whose first line is read whatever the frame has of it;
+    /// `None` if the buffer has not as much.
+    ///
+    /// Read and kept in pieces that no field of a usual datagram lies across: what is read from two that were stored right
+    /// before waits until both are in the cache, behind all stores before them.
+    #[inline]
+    pub(crate) fn in_front(buffer: VolatileSlice<'a>, bytes: usize) -> Option<Arrived<'a>> {
+        let line = buffer.subslice(0, CACHE_LINE_BYTES).ok()?;
+        let words = line.get_array_ref::<u64>(2, 7).ok()?;
+        let mut first = [0; CACHE_LINE_BYTES];
+        first[..2].copy_from_slice(&line.get_ref::<u16>(0).ok()?.load().to_ne_bytes());
+        for index in 0..7 {
+            first[2 + 8 * index..][..8].copy_from_slice(&words.load(index).to_ne_bytes());
+        }
+        first[58..62].copy_from_slice(&line.get_ref::<u32>(58).ok()?.load().to_ne_bytes());
+        first[62..].copy_from_slice(&line.get_ref::<u16>(62).ok()?.load().to_ne_bytes());
+        Some(Arrived { place: buffer.subslice(0, bytes).ok()?, first })
+    }
+
+    /// The first bytes, as far as they are the frame's.
+    #[inline]
+    fn first(&self) -> &[u8] {
+        &self.first[..self.place.len().min(CACHE_LINE_BYTES)]
+    }
+
+    /// Judges it. `checksums_good`: the device has checked them.
+    #[inline]
+    pub fn content(&self, checksums_good: bool) -> Content {
+        let first = self.first();
+        // The next cache line is another core's, too, and only long headers reach it.
+        let long = first.get(ETHERNET_BYTES).is_some_and(|byte| byte & 0xf > LINES_IP_WORDS);
+        let found = match long {
+            false => judge(&self.place, first, checksums_good),
+            true => self.long_content(checksums_good),
+        };
+        match found {
+            Ok(Some(datagram)) => Content::Datagram(datagram),
+            Ok(None) => Content::Other,
+            Err(why) => Content::Malformed(why),
+        }
+    }
+
+    #[cold]
+    fn long_content(&self, checksums_good: bool) -> Result<Option<Datagram>, Malformed> {
+        let mut copy = [0; MOST_HEADER_BYTES];
+        let (first, rest) = copy.split_at_mut(CACHE_LINE_BYTES);
+        first.copy_from_slice(&self.first);
+        if let Ok(behind) = self.place.offset(CACHE_LINE_BYTES) {
+            behind.copy_to(rest);
+        }
+        judge(&self.place, &copy[..self.place.len().min(MOST_HEADER_BYTES)], checksums_good)
+    }
+
+    /// `bytes` bytes of it from `at` on: as they were judged, or else copied into `copy`, as many as have room there.
+    #[inline]
+    pub fn look<'b>(&'b self, at: usize, bytes: usize, copy: &'b mut [u8]) -> &'b [u8] {
+        match self.first().get(at..at + bytes) {
+            Some(found) => found,
+            None => self.copy_out(at, bytes, copy),
+        }
+    }
+
+    /// The same, copied in any case.
+    #[inline]
+    pub fn copy_out<'b>(&self, at: usize, bytes: usize, into: &'b mut [u8]) -> &'b [u8] {
+        let from = self.place.subslice(at, bytes.min(into.len()));
+        let copied = from.map_or(0, |from| from.copy_to(into));
+        &into[..copied]
+    }
 }
 
 /// Judges a frame without check sequence. `checksums_good`: the device has checked them.
 #[inline]
 pub fn parse(frame: &VolatileSlice<'_>, checksums_good: bool) -> Content {
-    match judge(frame, checksums_good) {
-        Ok(Some(datagram)) => Content::Datagram(datagram),
-        Ok(None) => Content::Other,
-        Err(why) => Content::Malformed(why),
-    }
-}
-
-/// The headers, copied once and judged then: somebody else may write to the buffer at the same time.
-#[inline]
-fn copy_head<'a>(
-    frame: &VolatileSlice<'_>,
-    copy: &'a mut [u8; MOST_HEADER_BYTES],
-) -> Result<&'a [u8], &'static str> {
-    let head_bytes = frame.len().min(MOST_HEADER_BYTES);
-    let head = &mut copy[..head_bytes];
-    let (first, rest) = head.split_at_mut(head_bytes.min(CACHE_LINE_BYTES));
-    frame.copy_to(first);
-    // The next cache line is another core's, too, and only long headers reach it.
-    let long = first.get(ETHERNET_BYTES).is_some_and(|byte| byte & 0xf > LINES_IP_WORDS);
-    if long && !rest.is_empty() {
-        frame.subslice(CACHE_LINE_BYTES, rest.len()).map_err(|_| "no such bytes")?.copy_to(rest);
-    }
-    Ok(head)
+    Arrived::new(*frame).content(checksums_good)
 }
 
 #[inline]
 fn judge(
     frame: &VolatileSlice<'_>,
+    head: &[u8],
     checksums_good: bool,
-) -> Result<Option<Datagram>, &'static str> {
-    let mut copy = [0; MOST_HEADER_BYTES];
-    let head = copy_head(frame, &mut copy)?;
+) -> Result<Option<Datagram>, Malformed> {
     let Some((ethernet, rest)) = head.split_first_chunk::<ETHERNET_BYTES>() else {
-        return Err("shorter than an Ethernet header");
+        return Err(Malformed::Ethernet);
     };
     let &[_, _, _, _, _, _, source_mac @ .., _, _] = ethernet;
     let ethernet = EthernetFrame::new_unchecked(ethernet);
@@ -110,40 +208,40 @@ fn judge(
         return Ok(None);
     }
     if rest.len() < IPV4_BYTES {
-        return Err("shorter than an IPv4 header");
+        return Err(Malformed::Short);
     }
     let ip = Ipv4Packet::new_unchecked(rest);
     let header_bytes = usize::from(ip.header_len());
     let total_bytes = usize::from(ip.total_len());
     if ip.version() != 4 || header_bytes < IPV4_BYTES || header_bytes > rest.len() {
-        return Err("no IPv4 header");
+        return Err(Malformed::Header);
     }
     if total_bytes < header_bytes || total_bytes > frame.len() - ETHERNET_BYTES {
-        return Err("the IPv4 length is not the frame's");
+        return Err(Malformed::Length);
     }
     if !checksums_good && !ip.verify_checksum() {
-        return Err("the IPv4 header's checksum is wrong");
+        return Err(Malformed::HeaderChecksum);
     }
     if ip.next_header() != IpProtocol::Udp {
         return Ok(None);
     }
     if ip.more_frags() || ip.frag_offset() != 0 {
-        return Err("a fragment of a datagram");
+        return Err(Malformed::Fragment);
     }
     let udp_room = total_bytes - header_bytes;
     if udp_room < UDP_BYTES || rest.len() < header_bytes + UDP_BYTES {
-        return Err("shorter than a UDP header");
+        return Err(Malformed::ShortUdp);
     }
     let udp = UdpPacket::new_unchecked(&rest[header_bytes..header_bytes + UDP_BYTES]);
     let udp_bytes = usize::from(udp.len());
     if udp_bytes < UDP_BYTES || udp_bytes > udp_room {
-        return Err("the UDP length is not the packet's");
+        return Err(Malformed::UdpLength);
     }
     let begin = ETHERNET_BYTES + header_bytes;
     if !checksums_good && udp.checksum() != 0 {
-        let datagram = frame.subslice(begin, udp_bytes).map_err(|_| "no such bytes")?;
+        let datagram = frame.subslice(begin, udp_bytes).map_err(|_| Malformed::UdpLength)?;
         if !udp_checksum_holds(ip.src_addr(), ip.dst_addr(), &datagram) {
-            return Err("the UDP checksum is wrong");
+            return Err(Malformed::UdpChecksum);
         }
     }
     Ok(Some(Datagram {

@@ -58,10 +58,10 @@ fn a_header_with_options_is_read_to_its_end() {
 #[test]
 fn damage_is_noticed_unless_the_device_has_looked() {
     for (at, why) in [
-        (16, "the IPv4 length is not the frame's"),
-        (26, "the IPv4 header's checksum is wrong"),
-        (50, "the UDP checksum is wrong"),
-        (38, "the UDP length is not the packet's"),
+        (16, Malformed::Length),
+        (26, Malformed::HeaderChecksum),
+        (50, Malformed::UdpChecksum),
+        (38, Malformed::UdpLength),
     ] {
         let mut bytes = frame(&[0; 100]);
         bytes[at] ^= 0x10;
@@ -82,7 +82,7 @@ fn other_protocols_are_for_others_and_fragments_are_refused() {
     assert_eq!(judged(&mut icmp, true), Content::Other);
     let mut fragment = frame(&[0; 20]);
     fragment[20] |= 0x20;
-    assert_eq!(judged(&mut fragment, true), Content::Malformed("a fragment of a datagram"));
+    assert_eq!(judged(&mut fragment, true), Content::Malformed(Malformed::Fragment));
 }
 
 #[test]

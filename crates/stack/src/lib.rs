@@ -34,7 +34,9 @@ pub use account::UserAccount;
 pub use chain::{Chain, ChainOptions, DriverInvitation, Part, Topology};
 pub use channel::{ChannelPlace, ProviderEnd, Refusals, UserEnd, words};
 pub use custody::{Custody, Place};
-pub use datagram::{Content, Datagram, HEADER_BYTES, Headers, Station, headers, parse};
+pub use datagram::{
+    Arrived, Content, Datagram, HEADER_BYTES, Headers, Malformed, Station, headers, parse,
+};
 pub use entry::{Destination, HEADROOM_BYTES, Slice, flags};
 pub use error::StackError;
 pub use invitation::{Invitation, POLL_VARIABLE, PREFIX, Settings, Waiting, poll_time};

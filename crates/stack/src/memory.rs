@@ -25,6 +25,7 @@ use warikomi_pci::attach::layout::PACKET_BUS_ADDRESS;
 use warikomi_shared::{SharedWords, Words, create_region};
 
 use crate::channel::ChannelPlace;
+use crate::datagram::Arrived;
 
 /// First word of packet memory: "WKPACKET", little-endian.
 pub const MAGIC: u64 = 0x5445_4b43_4150_4b57;
@@ -294,6 +295,12 @@ impl PacketMemory {
     pub fn bytes(&self, token: u32, offset: u32, length: u32) -> Option<VolatileSlice<'_>> {
         let at = self.place(token, offset, length)?;
         self.buffers.get_slice(at as usize, length as usize).ok()
+    }
+
+    /// The frame of `bytes` bytes that is in front in a buffer, if it lies in it.
+    #[inline]
+    pub fn frame(&self, token: u32, bytes: u32) -> Option<Arrived<'_>> {
+        Arrived::in_front(self.bytes(token, 0, self.shape.buffer_bytes)?, bytes as usize)
     }
 
     /// Reads the first byte of a buffer, so that its cache line comes here.

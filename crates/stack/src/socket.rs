@@ -168,6 +168,17 @@ impl Socket {
         true
     }
 
+    /// A datagram for `port` has come, which nothing would have to wait for: whether the application shall get it.
+    #[inline]
+    pub fn passed(&mut self, port: u16) -> bool {
+        self.counters.received += 1;
+        let ours = self.orders.port != 0 && port == self.orders.port;
+        let counter =
+            if ours { &mut self.counters.delivered } else { &mut self.counters.no_socket };
+        *counter += 1;
+        ours
+    }
+
     /// A datagram that cannot be read.
     pub fn malformed(&mut self) {
         self.counters.received += 1;

@@ -9,7 +9,7 @@ use warikomi_protocol::answers::{Done, RoundTripsTotals, Transmitted};
 use warikomi_protocol::commands;
 use warikomi_stack::{
     CHECK_INTERVAL, Content, Invitation, PacketMemory, Socket, SocketCounters, SocketOrders,
-    StackError, parse,
+    StackError,
 };
 
 use super::agent::{Agent, LOOKED_AT_BYTES, Port};
@@ -26,7 +26,10 @@ pub struct DirectUpper {
     next_look: Time,
     /// Frames that have come, and the tokens of their buffers.
     arrived: Vec<(u32, Received)>,
+    /// Where payloads are copied to, if they shall be.
     copy: Option<Vec<u8>>,
+    /// The beginning of one that is not.
+    looked_at: [u8; LOOKED_AT_BYTES],
     failure: Option<StackError>,
 }
 
@@ -87,6 +90,7 @@ impl DirectUpper {
             next_look: Time::ZERO,
             arrived: Vec::with_capacity(count as usize),
             copy: invitation.settings.copy_out.then(|| vec![0; shape.buffer_bytes as usize]),
+            looked_at: [0; LOOKED_AT_BYTES],
             failure: None,
         })
     }
@@ -107,25 +111,25 @@ impl DirectUpper {
 
     #[inline]
     fn take(&mut self, token: u32, frame: Received, tsc: u64) {
-        let Some(bytes) = self.memory.bytes(token, 0, frame.bytes) else { return };
+        let Some(arrived) = self.memory.frame(token, frame.bytes) else { return };
         let socket = &mut self.buffers.socket;
-        match parse(&bytes, frame.checksums_good) {
+        match arrived.content(frame.checksums_good) {
             Content::Datagram(found) if found.destination == self.buffers.address => {
-                let length = found.payload_bytes;
-                let ours = socket.arrived(token, found.destination_port, length);
-                // It is used up at once.
-                socket.consumed(token);
-                let offset = u32::from(found.payload_offset);
-                let payload = self.memory.bytes(token, offset, u32::from(length));
-                if let (true, Some(payload)) = (ours, &payload) {
-                    self.buffers.pinger.take(payload, &self.clock);
+                // It is used up at once: no room is asked for.
+                if !socket.passed(found.destination_port) {
+                    return;
                 }
-                if let (true, Some(record), Some(payload)) = (ours, self.agent.record(), payload) {
-                    let mut head = [0; LOOKED_AT_BYTES];
-                    let wanted = record.looked_at_bytes().min(LOOKED_AT_BYTES);
-                    let place = self.copy.as_deref_mut().unwrap_or(&mut head[..wanted]);
-                    let seen = payload.copy_to(place);
-                    record.in_place(&place[..seen], usize::from(length), tsc);
+                let (at, length) = (found.payload_offset.into(), found.payload_bytes.into());
+                self.buffers.pinger.take(&arrived, at..at + length, &self.clock);
+                if let Some(record) = self.agent.record() {
+                    let seen = match &mut self.copy {
+                        Some(copy) => arrived.copy_out(at, length, copy),
+                        None => {
+                            let wanted = record.looked_at_bytes().min(length);
+                            arrived.look(at, wanted, &mut self.looked_at)
+                        }
+                    };
+                    record.in_place(seen, length, tsc);
                 }
             }
             Content::Malformed(_) => socket.malformed(),

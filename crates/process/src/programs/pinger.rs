@@ -1,13 +1,15 @@
 //! Messages that are answered, sent by an application in the driver's process: their buffers, and whom they go to.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
 
-use vm_memory::{Bytes, VolatileSlice};
 use warikomi_clock::{Span, Time, TscClock};
 use warikomi_driver::Transmit;
 use warikomi_protocol::answers::{MOST_ROUND_TRIPS, RoundTripsTotals};
 use warikomi_protocol::commands::RoundTripsStart;
-use warikomi_stack::{Destination, PacketMemory, RoundTripPlan, RoundTrips, Settings, Station};
+use warikomi_stack::{
+    Arrived, Destination, PacketMemory, RoundTripPlan, RoundTrips, Settings, Station,
+};
 
 /// Buffers to send from: one message is on its way at a time, and the card may be behind with saying that it has
 /// sent the ones before.
@@ -70,14 +72,11 @@ impl Pinger {
         Ok(port)
     }
 
-    /// Takes a datagram that has come.
+    /// Takes a datagram that has come, whose payload is these bytes of the frame.
     #[inline]
-    pub(super) fn take(&mut self, payload: &VolatileSlice<'_>, clock: &TscClock) {
+    pub(super) fn take(&mut self, frame: &Arrived<'_>, payload: Range<usize>, clock: &TscClock) {
         let Some(trips) = &mut self.trips else { return };
-        let bytes = payload.len().min(self.copy.len());
-        if payload.read_slice(&mut self.copy[..bytes], 0).is_ok() {
-            trips.take(&self.copy[..bytes], clock.now());
-        }
+        trips.take(frame.look(payload.start, payload.len(), &mut self.copy), clock.now());
     }
 
     /// Gives up what is not answered in time.
