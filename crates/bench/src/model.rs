@@ -11,7 +11,7 @@ use serde_json::Map;
 use warikomi_clock::{Span, Time, read_tsc};
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Addresses, FrameTemplate, UDP_PORT};
-use warikomi_nic::{NicOptions, RxOutcome};
+use warikomi_nic::{Burst, NicOptions, RxOutcome};
 use warikomi_process::Orders;
 use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_protocol::commands::{ReceiveStart, ReceiveStop};
@@ -158,17 +158,23 @@ impl Saturated {
         let shared = target.shares_a_core();
         let mut sent = 0;
         while target.poll().map_err(Failure::own)?.at < until {
-            let (nic, mut host) = target.card(CardId::FIRST).map_err(Failure::own)?;
+            // Not moved: see `NicContext`.
+            let mut card = target.card(CardId::FIRST);
+            let (nic, host) = match &mut card {
+                Ok((nic, host)) => (&mut **nic, host),
+                Err(_) => return card.map(|_| sent).map_err(Failure::own),
+            };
             let read = self.setup.size_bytes.min(READ_BYTES);
-            if nic.look_ahead(&mut host, self.batch, read) < self.batch {
+            if nic.look_ahead(host, self.batch, read) < self.batch {
                 if shared {
                     std::thread::yield_now();
                 }
                 std::hint::spin_loop();
                 continue;
             }
+            let mut burst = Burst::new(nic, host);
             for _ in 0..self.batch {
-                match nic.receive(&mut host, template.frame(sent)).outcome {
+                match burst.receive(template.frame(sent)).outcome {
                     RxOutcome::OnRing => sent += 1,
                     outcome => return Err(Failure::Own(format!("frame {sent}: {outcome:?}"))),
                 }

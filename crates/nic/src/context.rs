@@ -3,6 +3,7 @@ use warikomi_pci::{
     Command, ConfigSpace, Descriptor, DmaError, Host, InterruptState, Pieces, Vector,
 };
 
+use crate::burst::Held;
 use crate::counters::FunctionCounters;
 use crate::loopback::Loopback;
 use crate::probe::Probe;
@@ -10,10 +11,14 @@ use crate::strict::{FindingKind, Place, Strict, Transfer};
 use warikomi_wire::Wire;
 
 /// Everything that a model can do to the world, for the length of one call.
+///
+/// It refers to the fields of a [`Host`] and copies none that is longer than a word: a pair of words that was stored one
+/// by one is copied in one piece, which waits until both are in the cache, behind all stores before them, which are those
+/// of the last frame into memory that is another core's.
 pub struct NicContext<'a> {
     pub(crate) now: Time,
-    pub(crate) looks: Option<u64>,
-    pub(crate) memory: &'a dyn warikomi_pci::DmaMemory,
+    pub(crate) looks: &'a Option<u64>,
+    pub(crate) memory: &'a &'a dyn warikomi_pci::DmaMemory,
     pub(crate) line: &'a mut dyn warikomi_pci::IntrLine,
     pub(crate) lent: &'a mut Lent,
 }
@@ -29,6 +34,7 @@ impl<'a> NicContext<'a> {
     #[inline]
     pub fn dma_read(&mut self, address: u64, into: &mut [u8]) -> Result<(), DmaError> {
         self.master(address, into.len(), false)?;
+        self.write_held_in(address, into.len());
         let done = self.memory.read(address, into);
         self.lent.counters.dma_bytes += into.len() as u64;
         self.counted(done)
@@ -57,6 +63,7 @@ impl<'a> NicContext<'a> {
     #[inline]
     pub fn dma_load_descriptor(&mut self, address: u64) -> Result<[u32; 4], DmaError> {
         self.master(address, 16, false)?;
+        self.write_held_in(address, 16);
         let done = self.memory.load_descriptor(address);
         self.counted(done).map(Descriptor::words)
     }
@@ -65,6 +72,7 @@ impl<'a> NicContext<'a> {
     #[inline]
     pub fn dma_load_u32(&mut self, address: u64) -> Result<u32, DmaError> {
         self.master(address, 4, false)?;
+        self.write_held_in(address, 4);
         let done = self.memory.load_u32(address);
         self.counted(done)
     }
@@ -75,6 +83,36 @@ impl<'a> NicContext<'a> {
         self.master(address, 4, true)?;
         let done = self.memory.store_u32(address, value);
         self.counted(done)
+    }
+
+    /// Writes the ownership word of a descriptor that was read in this call, after the rest of the descriptor (release): in
+    /// a burst of frames at its end, or before the card interrupts.
+    #[inline(always)]
+    pub fn dma_give(&mut self, address: u64, word: u32) -> Result<(), DmaError> {
+        if !self.lent.held.is_open() {
+            return self.dma_store_u32(address, word);
+        }
+        self.master(address, 4, true)?;
+        if !self.lent.held.push(address, word) {
+            self.write_held();
+            self.lent.held.push(address, word);
+        }
+        Ok(())
+    }
+
+    /// Writes what is held back. What was read can be written, so that nothing fails here that the model had to know of.
+    #[cold]
+    pub(crate) fn write_held(&mut self) {
+        if let Err(error) = self.lent.held.write(*self.memory) {
+            self.failed(error);
+        }
+    }
+
+    #[inline]
+    fn write_held_in(&mut self, address: u64, bytes: usize) {
+        if self.lent.held.may_be_in(address, bytes) {
+            self.write_held();
+        }
     }
 
     /// Looks at a word without being a DMA transfer of the device: no bus mastering is needed, and
@@ -145,6 +183,7 @@ impl<'a> NicContext<'a> {
     }
 
     fn change_level(&mut self, vector: Vector, level: bool) {
+        self.write_held();
         if self.lent.interrupts.set_level(vector, level, &mut *self.line) {
             self.lent.probe.raised(vector, self.now);
             if let Some(strict) = &mut self.lent.strict {
@@ -244,8 +283,8 @@ impl<'a> NicContext<'a> {
     }
 
     pub(crate) fn new(host: &'a mut Host<'_>, lent: &'a mut Lent) -> Self {
-        let Host { now, memory, looks, .. } = *host;
-        NicContext { now, looks, memory, line: &mut *host.interrupts, lent }
+        let Host { now, memory, looks, interrupts } = host;
+        NicContext { now: *now, looks, memory, line: interrupts, lent }
     }
 }
 
@@ -257,6 +296,7 @@ pub(crate) struct Lent {
     pub(crate) timers: EventQueue<u32>,
     pub(crate) wire: Box<dyn Wire>,
     pub(crate) loopback: Loopback,
+    pub(crate) held: Held,
     pub(crate) probe: Probe,
     pub(crate) counters: FunctionCounters,
     /// A DMA transfer has ended in a master abort since the status register was last brought up to date.
@@ -274,6 +314,7 @@ impl Lent {
             timers: EventQueue::new(),
             wire,
             loopback: Loopback::default(),
+            held: Held::default(),
             probe: Probe::default(),
             counters: FunctionCounters::default(),
             master_abort: false,

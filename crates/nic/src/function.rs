@@ -29,6 +29,14 @@ pub trait Nic: PciFunction + Any {
     /// A frame arrives from the wire.
     fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception;
 
+    /// The frames that come now are a [`Burst`](crate::Burst), which is what calls this.
+    fn begin_burst(&mut self) {}
+
+    /// They have all come.
+    fn end_burst(&mut self, host: &mut Host<'_>) {
+        let _ = host;
+    }
+
     /// A frame arrives that was damaged on the way; see [`NicModel::frame_rx_faulty`].
     fn receive_faulty(
         &mut self,
@@ -352,6 +360,18 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
             return Reception::first(RxOutcome::NotReceiving);
         }
         self.take(host, frame)
+    }
+
+    fn begin_burst(&mut self) {
+        // A strict card compares what each frame finds with what the frame before it has left.
+        if self.lent.strict.is_none() {
+            self.lent.held.open();
+        }
+    }
+
+    fn end_burst(&mut self, host: &mut Host<'_>) {
+        self.lent.held.close();
+        self.with_model(host, |_, cx| cx.write_held());
     }
 
     fn receive_faulty(

@@ -5,6 +5,7 @@
 //! what a target attaches and what an injector hands frames to. What the model transmits goes to a
 //! [`Wire`](warikomi_wire::Wire).
 
+mod burst;
 pub mod bus;
 mod capabilities;
 mod checksum;
@@ -30,6 +31,7 @@ pub mod rtl8168;
 mod segment;
 pub mod strict;
 
+pub use burst::Burst;
 pub use checksum::checksums_good;
 pub use context::NicContext;
 pub use counters::FunctionCounters;

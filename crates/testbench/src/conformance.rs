@@ -2,8 +2,8 @@
 
 use warikomi_clock::Span;
 use warikomi_nic::register::{Access, Register};
-use warikomi_nic::{Link, ModelInfo, RxCounters, RxOutcome};
-use warikomi_pci::{Interrupt, Width};
+use warikomi_nic::{Burst, Frame, Link, ModelInfo, RxCounters, RxOutcome};
+use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, SharedMemory, Width};
 
 use crate::bench::{self, Bench, MEMORY_AND_MASTER};
 use crate::cards::step::{BASE, MEMORY, Step, TxRequest};
@@ -220,6 +220,56 @@ pub fn the_intx_wire_goes_up_and_down_in_turn(subject: &Subject) {
     assert_eq!(raised, bench.raised());
 }
 
+/// What memory held at each interrupt.
+struct Pictures<'a> {
+    memory: &'a SharedMemory,
+    taken: Vec<Vec<u8>>,
+}
+
+impl IntrLine for Pictures<'_> {
+    fn signal(&mut self, _: Interrupt) {
+        let mut bytes = vec![0; MEMORY];
+        self.memory.read(BASE, &mut bytes).expect("an address in memory");
+        self.taken.push(bytes);
+    }
+}
+
+/// A frame for everybody; each number's is another, and longer than the one before.
+fn numbered(number: u8) -> Vec<u8> {
+    let mut bytes = vec![number; 60 + 7 * usize::from(number)];
+    bytes[..6].fill(0xff);
+    bytes
+}
+
+/// A burst leaves what its frames leave that come one by one, at its end and whenever the card interrupts: also one that
+/// finds fewer descriptors than it has frames, and comes to those again that it has filled.
+pub fn a_burst_is_its_frames_one_by_one(subject: &Subject) {
+    for count in [1, 3, 12] {
+        let frames: Vec<Vec<u8>> = (0..count).map(numbered).collect();
+        let [singly, together] = [false, true].map(|together| {
+            let mut world = World::new(subject);
+            if subject.card.abilities().messages {
+                world.bench.enable_messages();
+            }
+            open(&mut world, subject.card, 0x0006);
+            let Bench { nic, memory, now, .. } = &mut world.bench;
+            let mut line = Pictures { memory, taken: Vec::new() };
+            let mut host = Host { now: *now, memory, interrupts: &mut line, looks: None };
+            let receptions: Vec<_> = if together {
+                let mut burst = Burst::new(&mut **nic, &mut host);
+                frames.iter().map(|bytes| burst.receive(Frame::new(bytes))).collect()
+            } else {
+                frames.iter().map(|bytes| nic.receive(&mut host, Frame::new(bytes))).collect()
+            };
+            let taken = line.taken;
+            (receptions, taken, world.bench.bytes(BASE, MEMORY), world.bench.progress())
+        });
+        assert!(singly == together, "{count} frames: {:?}, {:?}", singly.0, together.0);
+        let last = singly.0.last().map(|reception| reception.outcome);
+        assert!(last == Some(RxOutcome::OnRing) || count == 12, "{last:?}");
+    }
+}
+
 /// A cable that is pulled or plugged means work for the driver, whatever it has asked to be told.
 pub fn a_change_of_the_link_announces_work(subject: &Subject) {
     let mut bench = Card::new(subject, MEMORY_AND_MASTER).bench;
@@ -262,6 +312,7 @@ macro_rules! card_conformance {
                 without_bus_mastering_memory_stays_as_it_is,
                 a_nic_that_is_off_receives_nothing,
                 the_intx_wire_goes_up_and_down_in_turn,
+                a_burst_is_its_frames_one_by_one,
                 a_change_of_the_link_announces_work,
                 identification_does_not_change,
             );

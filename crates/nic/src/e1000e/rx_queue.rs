@@ -263,7 +263,7 @@ impl RxFormat for RxRing {
             let sum = hash & 0xffff_0000;
             cx.dma_store_u32(at.wrapping_add(8), completion.bytes as u32 & 0xffff | sum)?;
             let word = bits & 0xff | bits >> 24 << 8 | u32::from(tag) << 16;
-            return cx.dma_store_u32(at.wrapping_add(12), word);
+            return cx.dma_give(at.wrapping_add(12), word);
         }
         let bytes = if self.splits() {
             let behind = self.completion_of_buffers(completion.bytes, header);
@@ -276,7 +276,7 @@ impl RxFormat for RxRing {
         cx.dma_write(at, &said)?;
         let length = bytes as u32 & 0xffff | u32::from(tag) << 16;
         cx.dma_store_u32(at.wrapping_add(12), length)?;
-        cx.dma_store_u32(at.wrapping_add(8), bits)
+        cx.dma_give(at.wrapping_add(8), bits)
     }
 
     /// The driver has cleared the status, as Linux does when it has taken the frame.

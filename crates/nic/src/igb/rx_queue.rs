@@ -145,12 +145,12 @@ impl RxFormat for RxRing {
         if self.legacy {
             cx.dma_store_u32(at.wrapping_add(8), length | hash & 0xffff_0000)?;
             let word = bits & 0xff | bits >> 24 << 8 | tag;
-            return cx.dma_store_u32(at.wrapping_add(12), word);
+            return cx.dma_give(at.wrapping_add(12), word);
         }
         let said = (u64::from(hash) << 32 | u64::from(kinds)).to_le_bytes();
         cx.dma_write(at, &said)?;
         cx.dma_store_u32(at.wrapping_add(8), bits)?;
-        cx.dma_store_u32(at.wrapping_add(12), length | tag)
+        cx.dma_give(at.wrapping_add(12), length | tag)
     }
 
     /// The driver has cleared the length, as Linux does when it has taken the frame (igb_alloc_rx_buffers); or the

@@ -27,7 +27,7 @@ impl Unseen {
     /// These are reported. Where no write can be on its way, all that was reported is seen.
     #[inline]
     pub(super) fn add(&mut self, cx: &NicContext<'_>, bits: u32) {
-        match cx.looks {
+        match *cx.looks {
             None => *self = Unseen::default(),
             Some(_) if bits == 0 => {}
             Some(looks) => {

@@ -16,7 +16,6 @@ mod intr;
 mod model;
 mod offload;
 mod regs;
-mod ring;
 mod rx;
 mod rx_queue;
 mod slots;
@@ -27,3 +26,7 @@ mod verdict;
 
 pub use self::chip::{Chip, RTL8139, RTL8139CP};
 pub use self::device::Rtl8139;
+
+/// Descriptors that a ring has at most (8139cp.c, CP_RX_RING_SIZE and CP_TX_RING_SIZE); one without an end mark wraps
+/// here.
+const RING_LIMIT: u16 = 64;

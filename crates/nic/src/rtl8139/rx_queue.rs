@@ -3,10 +3,10 @@
 use warikomi_pci::DmaError;
 
 use super::byte_ring::ByteRing;
-use super::ring::{FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, RING_LIMIT, descriptor, following};
-use super::timers;
+use super::{RING_LIMIT, timers};
 use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat, RxQueue};
 use crate::realtek::filter::Filter;
+use crate::realtek::ring::{FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, descriptor, following};
 use crate::strict::{FindingKind, Look, Misuse};
 use crate::{NicContext, RxCounters};
 
@@ -40,7 +40,7 @@ impl RxFormat for RxRing {
         let [opts1, opts2, low, high] = cx.dma_load_descriptor(descriptor(self.base, place))?;
         Ok((opts1 & OWN != 0).then(|| RxDescriptor {
             place,
-            next: following(place, opts1),
+            next: following(place, opts1, RING_LIMIT),
             buffer: u64::from(high) << 32 | u64::from(low),
             bytes: (opts1 & LENGTH) as usize,
             words: [opts1, opts2],
@@ -67,7 +67,7 @@ impl RxFormat for RxRing {
             false => (0, completion.bytes),
         };
         let opts1 = found.words[0] & RING_END | first | last | status | bytes as u32 & LENGTH;
-        cx.dma_store_u32(at, opts1)
+        cx.dma_give(at, opts1)
     }
 
     /// The driver has given the descriptor back, or has cleared it because it has no buffer for it yet.
@@ -78,14 +78,14 @@ impl RxFormat for RxRing {
 
     fn behind_free(&self, cx: &NicContext<'_>, place: u16) -> Option<u16> {
         let opts1 = cx.peek_u32(descriptor(self.base, place))?;
-        (opts1 & OWN != 0).then(|| following(place, opts1))
+        (opts1 & OWN != 0).then(|| following(place, opts1, RING_LIMIT))
     }
 
     fn expected(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<Expected<u16>> {
         let at = descriptor(self.base, place);
         let [opts1, _, low, high] = cx.peek_descriptor(at)?;
         (opts1 & OWN != 0).then(|| Expected {
-            next: following(place, opts1),
+            next: following(place, opts1, RING_LIMIT),
             descriptor: at,
             buffer: u64::from(high) << 32 | u64::from(low),
             bytes,
@@ -96,7 +96,7 @@ impl RxFormat for RxRing {
         let words = cx.peek_descriptor(descriptor(self.base, place))?;
         let [opts1, _, low, high] = words;
         (opts1 & OWN != 0).then(|| Look {
-            next: following(place, opts1),
+            next: following(place, opts1, RING_LIMIT),
             buffer: u64::from(high) << 32 | u64::from(low),
             bytes: (opts1 & LENGTH) as usize,
             first: true,

@@ -12,7 +12,6 @@ mod intr;
 mod model;
 mod offload;
 pub mod regs;
-mod ring;
 mod rx;
 mod rx_queue;
 mod timers;
@@ -22,3 +21,6 @@ mod verdict;
 
 pub use self::device::Rtl8168;
 pub use self::model::INFO;
+
+/// Descriptors that a ring has at most; a ring without an end mark wraps here.
+const RING_LIMIT: u16 = 1_024;

@@ -79,7 +79,7 @@ impl Rtl8168 {
             }
         }
         if self.rx.check && !faulty {
-            status |= verdict(bytes);
+            status |= self.rx.said.of(bytes, verdict);
         }
         let (pieces, opts2) = stored(frame, self.rx.strip_tag);
         let status = [status, opts2];

@@ -2,12 +2,13 @@
 
 use warikomi_pci::DmaError;
 
-use super::ring::{FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, RING_LIMIT, descriptor, following};
-use super::{regs, timers};
+use super::{RING_LIMIT, regs, timers};
 use crate::NicContext;
+use crate::checksum::LastSaid;
 use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat, RxQueue};
 use crate::realtek::errors::FCS_BYTES;
 use crate::realtek::filter::Filter;
+use crate::realtek::ring::{FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, descriptor, following};
 use crate::strict::{FindingKind, Look, Misuse};
 
 /// Size of a buffer, and length of a frame (RTL8169 Rev. 1.21, pages 55 to 57).
@@ -40,7 +41,7 @@ impl RxFormat for RxRing {
         let [opts1, opts2, low, high] = cx.dma_load_descriptor(descriptor(self.base, place))?;
         Ok((opts1 & OWN != 0).then(|| RxDescriptor {
             place,
-            next: following(place, opts1),
+            next: following(place, opts1, RING_LIMIT),
             buffer: u64::from(high) << 32 | u64::from(low),
             bytes: (opts1 & LENGTH) as usize,
             words: [opts1, opts2],
@@ -67,7 +68,7 @@ impl RxFormat for RxRing {
             false => (0, completion.bytes),
         };
         let opts1 = found.words[0] & RING_END | first | last | status | bytes as u32 & LENGTH;
-        cx.dma_store_u32(at, opts1)
+        cx.dma_give(at, opts1)
     }
 
     /// The driver has given the descriptor back, or has cleared it because it has no buffer for it yet.
@@ -78,14 +79,14 @@ impl RxFormat for RxRing {
 
     fn behind_free(&self, cx: &NicContext<'_>, place: u16) -> Option<u16> {
         let opts1 = cx.peek_u32(descriptor(self.base, place))?;
-        (opts1 & OWN != 0).then(|| following(place, opts1))
+        (opts1 & OWN != 0).then(|| following(place, opts1, RING_LIMIT))
     }
 
     fn expected(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<Expected<u16>> {
         let at = descriptor(self.base, place);
         let [opts1, _, low, high] = cx.peek_descriptor(at)?;
         (opts1 & OWN != 0).then(|| Expected {
-            next: following(place, opts1),
+            next: following(place, opts1, RING_LIMIT),
             descriptor: at,
             buffer: u64::from(high) << 32 | u64::from(low),
             bytes,
@@ -96,7 +97,7 @@ impl RxFormat for RxRing {
         let words = cx.peek_descriptor(descriptor(self.base, place))?;
         let [opts1, _, low, high] = words;
         (opts1 & OWN != 0).then(|| Look {
-            next: following(place, opts1),
+            next: following(place, opts1, RING_LIMIT),
             buffer: u64::from(high) << 32 | u64::from(low),
             bytes: (opts1 & LENGTH) as usize,
             first: true,
@@ -129,6 +130,8 @@ pub(super) struct Receiver {
     pub(super) link: bool,
     pub(super) strip_tag: bool,
     pub(super) check: bool,
+    /// What the status said of the last frame's checksums.
+    pub(super) said: LastSaid<u32>,
     /// The longest frame with check sequence that the driver lets in, and that any driver can.
     pub(super) max_bytes: usize,
     longest_bytes: usize,
@@ -144,6 +147,7 @@ impl Receiver {
             link: true,
             strip_tag: false,
             check: false,
+            said: LastSaid::default(),
             max_bytes: longest_bytes,
             longest_bytes,
         }

@@ -3,10 +3,10 @@
 use warikomi_clock::{Span, Time};
 use warikomi_pci::DmaError;
 
-use super::ring::{FIRST, LAST, OWN, RING_ALIGNMENT, RING_LIMIT, descriptor, following};
-use super::{offload, timers};
+use super::{RING_LIMIT, offload, timers};
 use crate::NicContext;
 use crate::queue::{Arbitration, Engine, Found, TxDescriptor, TxEngine, TxFormat, TxLimits};
+use crate::realtek::ring::{FIRST, LAST, OWN, RING_ALIGNMENT, descriptor, following};
 use crate::realtek::sender::TAG_BYTES;
 use crate::strict::{Look, Misuse};
 
@@ -52,7 +52,7 @@ impl TxFormat for TxRing {
         let [opts1, opts2, low, high] = cx.dma_load_descriptor(descriptor(self.base, place))?;
         Ok((opts1 & OWN != 0).then(|| TxDescriptor {
             place,
-            next: following(place, opts1),
+            next: following(place, opts1, RING_LIMIT),
             buffer: u64::from(high) << 32 | u64::from(low),
             bytes: (opts1 & LENGTH) as usize,
             first: opts1 & FIRST != 0,
@@ -66,7 +66,7 @@ impl TxFormat for TxRing {
         let words = cx.peek_descriptor(descriptor(self.base, place))?;
         let [opts1, _, low, high] = words;
         (opts1 & OWN != 0).then(|| Look {
-            next: following(place, opts1),
+            next: following(place, opts1, RING_LIMIT),
             buffer: u64::from(high) << 32 | u64::from(low),
             bytes: (opts1 & LENGTH) as usize,
             first: opts1 & FIRST != 0,

@@ -1,7 +1,8 @@
 //! Which frames the driver has taken, and which it threw away.
 
-use warikomi_nic::{Link, Nic, RxCounters, RxOutcome};
-use warikomi_pci::{DmaMemory, Width};
+use warikomi_nic::{Burst, Frame, Link, Nic, RxCounters, RxOutcome};
+use warikomi_pci::{DmaMemory, Host, Width};
+use warikomi_testbench::Bench;
 
 use super::driver::{EOR, Lab, OWN, RX_RING, STATION, frame_to};
 
@@ -118,6 +119,28 @@ fn a_look_ahead_changes_nothing_wherever_the_buffer_is_said_to_be() {
     inject(&mut lab, 1);
     assert_eq!(ahead(&mut lab, 3), 0);
     assert_eq!(lab.progress(), counts(256, 0, 0));
+}
+
+#[test]
+fn a_driver_gets_the_frames_of_a_burst_when_it_is_over_unless_the_card_interrupts() {
+    for (mask, held) in [(0, [true; 3]), (0xffff, [false, true, true])] {
+        let mut lab = Lab::open();
+        lab.write(0x3c, Width::B2, mask);
+        let owned = |memory: &dyn DmaMemory, index: u64| {
+            memory.load_u32(RX_RING + 16 * index).unwrap() & OWN != 0
+        };
+        let Bench { nic, memory, line, now, .. } = &mut *lab;
+        let mut host = Host { now: *now, memory, interrupts: line, looks: None };
+        let mut burst = Burst::new(&mut **nic, &mut host);
+        for _ in 0..3 {
+            let frame = frame_to(STATION, 100);
+            assert_eq!(burst.receive(Frame::new(&frame)).outcome, RxOutcome::OnRing);
+        }
+        assert_eq!([0, 1, 2].map(|index| owned(memory, index)), held, "mask {mask:#x}");
+        drop(burst);
+        assert_eq!([0, 1, 2].map(|index| owned(memory, index)), [false; 3]);
+        assert_eq!(lab.rx().len(), 3);
+    }
 }
 
 #[test]

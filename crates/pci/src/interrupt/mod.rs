@@ -44,6 +44,33 @@ pub trait IntrLine {
     }
 }
 
+/// A line that is lent.
+impl<L: IntrLine + ?Sized> IntrLine for &mut L {
+    fn signal(&mut self, interrupt: Interrupt) {
+        (**self).signal(interrupt);
+    }
+
+    fn signal_any_time(&mut self, interrupt: Interrupt) {
+        (**self).signal_any_time(interrupt);
+    }
+
+    fn work_ahead(&mut self) {
+        (**self).work_ahead();
+    }
+
+    fn interrupt_now(&mut self) {
+        (**self).interrupt_now();
+    }
+
+    fn has_hotplug(&self) -> bool {
+        (**self).has_hotplug()
+    }
+
+    fn set_present(&mut self, present: bool) {
+        (**self).set_present(present);
+    }
+}
+
 /// The levels of a function's interrupts, one a vector, and how they reach the target: as messages of
 /// MSI-X or MSI when one of them is on, otherwise as the INTA# wire, which they share.
 ///

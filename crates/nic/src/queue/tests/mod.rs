@@ -89,8 +89,8 @@ impl Bench {
     }
 
     fn with<T>(&mut self, call: impl FnOnce(&mut NicContext<'_>) -> T) -> T {
-        let (now, memory, lent) = (self.now, &self.memory, &mut self.lent);
-        call(&mut NicContext { now, looks: None, memory, line: &mut Ignored, lent })
+        let (now, memory, lent) = (self.now, &self.memory as &dyn DmaMemory, &mut self.lent);
+        call(&mut NicContext { now, looks: &None, memory: &memory, line: &mut Ignored, lent })
     }
 
     /// When the next timer comes.

@@ -128,7 +128,7 @@ impl RxFormat for Ring {
         let first = if completion.first { regs::FIRST } else { 0 };
         let last = if completion.last { regs::LAST } else { 0 };
         let word = first | last | status | completion.bytes as u32 & regs::LENGTH;
-        cx.dma_store_u32(self.descriptor(descriptor.place), word)
+        cx.dma_give(self.descriptor(descriptor.place), word)
     }
 
     /// The driver has given it another buffer, or cleared it.
