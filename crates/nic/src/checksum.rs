@@ -192,8 +192,8 @@ impl Verdict {
     }
 }
 
-/// What was said of the last frame, which holds for the next one, too, if that is as long and has the same headers of UDP
-/// without a checksum: the frames of a run mostly differ in their payload alone.
+/// What was said of the last frame, which holds for the next one, too, if that is as long and has the same headers of
+/// UDP without a checksum: the frames of a run mostly differ in their payload alone.
 #[derive(Debug, Default)]
 pub(crate) struct LastSaid<T> {
     bytes: usize,
@@ -368,7 +368,10 @@ mod tests {
         /// Frames of few lengths and headers, so that many are like the one before; some are damaged.
         #[test]
         fn what_is_said_again_is_what_would_be_said(
-            frames in prop::collection::vec((0usize..3, 0u8..3, any::<bool>(), prop::option::weighted(0.3, (12usize..50, any::<u8>()))), 1..60),
+            frames in prop::collection::vec(
+                (0usize..3, 0u8..3, any::<bool>(), prop::option::weighted(0.3, (12usize..50, any::<u8>()))),
+                1..60,
+            ),
         ) {
             let mut last = LastSaid::default();
             for (longer, source, summed, damage) in frames {

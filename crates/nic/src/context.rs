@@ -3,8 +3,8 @@ use warikomi_pci::{
     Command, ConfigSpace, Descriptor, DmaError, Host, InterruptState, Pieces, Vector,
 };
 
-use crate::burst::Held;
 use crate::counters::FunctionCounters;
+use crate::held::Held;
 use crate::loopback::Loopback;
 use crate::probe::Probe;
 use crate::strict::{FindingKind, Place, Strict, Transfer};
@@ -12,9 +12,9 @@ use warikomi_wire::Wire;
 
 /// Everything that a model can do to the world, for the length of one call.
 ///
-/// It refers to the fields of a [`Host`] and copies none that is longer than a word: a pair of words that was stored one
-/// by one is copied in one piece, which waits until both are in the cache, behind all stores before them, which are those
-/// of the last frame into memory that is another core's.
+/// It refers to the fields of a [`Host`] and copies none that is longer than a word: a pair of words that was stored
+/// one by one is copied in one piece, which waits until both are in the cache, behind all stores before them, which
+/// are those of the last frame into memory that is another core's.
 pub struct NicContext<'a> {
     pub(crate) now: Time,
     pub(crate) looks: &'a Option<u64>,
@@ -85,8 +85,8 @@ impl<'a> NicContext<'a> {
         self.counted(done)
     }
 
-    /// Writes the ownership word of a descriptor that was read in this call, after the rest of the descriptor (release): in
-    /// a burst of frames at its end, or before the card interrupts.
+    /// Writes the ownership word of a descriptor that was read in this call, after the rest of the descriptor
+    /// (release): in a burst of frames at its end, or before the card interrupts.
     #[inline(always)]
     pub fn dma_give(&mut self, address: u64, word: u32) -> Result<(), DmaError> {
         if !self.lent.held.is_open() {
@@ -100,7 +100,8 @@ impl<'a> NicContext<'a> {
         Ok(())
     }
 
-    /// Writes what is held back. What was read can be written, so that nothing fails here that the model had to know of.
+    /// Writes what is held back. What was read can be written, so that nothing fails here that the model had to know
+    /// of.
     #[cold]
     pub(crate) fn write_held(&mut self) {
         if let Err(error) = self.lent.held.write(*self.memory) {

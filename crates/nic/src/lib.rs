@@ -15,6 +15,7 @@ pub mod descriptor_fifo;
 pub mod e1000e;
 mod forward;
 mod function;
+mod held;
 pub mod igb;
 mod intel;
 mod link;

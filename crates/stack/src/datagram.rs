@@ -34,8 +34,8 @@ pub(crate) const FRAGMENT_HEADER_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES;
 
 /// A UDP datagram in a frame.
 ///
-/// In this order both addresses lie in one word of [`Content`]. Across two, an address is stored in halves of two widths,
-/// and a comparison that reads it in one piece waits until both are in the cache.
+/// In this order both addresses lie in one word of [`Content`]. Across two, an address is stored in halves of two
+/// widths, and a comparison that reads it in one piece waits until both are in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Datagram {
@@ -66,8 +66,8 @@ pub enum Content {
     Malformed(Malformed),
 }
 
-/// What is wrong with a frame. One byte: longer words would lie where a datagram's fields do, which are then stored one by
-/// one and read in one piece.
+/// What is wrong with a frame. One byte: longer words would lie where a datagram's fields do, which are then stored
+/// one by one and read in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// There is no Ethernet header.
@@ -99,8 +99,8 @@ pub enum Malformed {
     UdpChecksum,
 }
 
-/// A frame without check sequence in its buffer, with a copy of its first bytes: somebody else may write to the buffer at
-/// the same time, and what has been judged must be what is used.
+/// A frame without check sequence in its buffer, with a copy of its first bytes: somebody else may write to the
+/// buffer at the same time, and what has been judged must be what is used.
 #[derive(Clone, Copy)]
 pub struct Arrived<'a> {
     place: VolatileSlice<'a>,
@@ -119,8 +119,8 @@ impl<'a> Arrived<'a> {
     /// The frame of `bytes` bytes that is in front in a buffer, whose first line is read whatever the frame has of it;
     /// `None` if the buffer has not as much.
     ///
-    /// Read and kept in pieces that no field of a usual datagram lies across: what is read from two that were stored right
-    /// before waits until both are in the cache, behind all stores before them.
+    /// Read and kept in pieces that no field of a usual datagram lies across: what is read from two that were stored
+    /// right before waits until both are in the cache, behind all stores before them.
     #[inline]
     pub(crate) fn in_front(buffer: VolatileSlice<'a>, bytes: usize) -> Option<Arrived<'a>> {
         let line = buffer.subslice(0, CACHE_LINE_BYTES).ok()?;

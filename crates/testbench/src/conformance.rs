@@ -241,8 +241,8 @@ fn numbered(number: u8) -> Vec<u8> {
     bytes
 }
 
-/// A burst leaves what its frames leave that come one by one, at its end and whenever the card interrupts: also one that
-/// finds fewer descriptors than it has frames, and comes to those again that it has filled.
+/// A burst leaves what its frames leave that come one by one, at its end and whenever the card interrupts: also one
+/// that finds fewer descriptors than it has frames, and comes to those again that it has filled.
 pub fn a_burst_is_its_frames_one_by_one(subject: &Subject) {
     for count in [1, 3, 12] {
         let frames: Vec<Vec<u8>> = (0..count).map(numbered).collect();
