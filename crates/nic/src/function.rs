@@ -29,7 +29,8 @@ pub trait Nic: PciFunction + Any {
     /// A frame arrives from the wire.
     fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception;
 
-    /// The frames that come now are a [`Burst`](crate::Burst), which is what calls this.
+    /// The frames that come now are a [`Burst`](crate::Burst), which is what calls this. A NIC that does nothing here
+    /// gives each to the driver at once.
     fn begin_burst(&mut self) {}
 
     /// They have all come.

@@ -101,6 +101,38 @@ fn what_we_send_is_what_others_understand() {
 }
 
 proptest! {
+    /// A frame that is read with its buffer's first line is what it is by itself.
+    #[test]
+    fn a_frame_in_front_in_a_buffer_is_that_frame(
+        changes in prop::collection::vec((0usize..64, any::<u8>()), 0..3),
+        words in 0u8..=10,
+        length in 0usize..=130,
+        at in 0usize..150, bytes in 0usize..150,
+        good: bool,
+    ) {
+        let mut buffer = frame(&[9; 60]);
+        buffer.splice(34..34, vec![1; 4 * usize::from(words)]);
+        buffer[14] += words;
+        buffer[17] += 4 * words;
+        for (at, value) in changes {
+            buffer[at] = value;
+        }
+        buffer.resize(128, 0xa5);
+        let mut alone = buffer[..length.min(128)].to_vec();
+        let (mut copy, mut other) = ([0; 100], [0; 100]);
+        let buffer = VolatileSlice::from(&mut buffer[..]);
+        let in_front = Arrived::in_front(buffer, length);
+        prop_assert_eq!(in_front.is_some(), length <= 128);
+        if let Some(in_front) = in_front {
+            prop_assert_eq!(in_front.content(good), judged(&mut alone, good));
+            let seen = in_front.look(at, bytes, &mut copy);
+            let expected = alone.get(at..(at + bytes.min(100))).unwrap_or(&[]);
+            prop_assert!(seen == expected || bytes > 100 && seen.len() == bytes && alone[at..].starts_with(seen));
+            let copied = in_front.copy_out(at, bytes, &mut other);
+            prop_assert_eq!(copied, expected);
+        }
+    }
+
     /// No bytes make it panic, and what it takes for a payload lies in the frame.
     #[test]
     fn any_bytes_are_judged(mut bytes in prop::collection::vec(any::<u8>(), 0..200), good: bool) {

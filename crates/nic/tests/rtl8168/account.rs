@@ -144,6 +144,20 @@ fn a_driver_gets_the_frames_of_a_burst_when_it_is_over_unless_the_card_interrupt
 }
 
 #[test]
+fn a_burst_may_be_longer_than_what_is_held_back() {
+    let mut lab = Lab::open();
+    lab.write(0x3c, Width::B2, 0);
+    let frame = frame_to(STATION, 100);
+    lab.host(|nic, host| {
+        let mut burst = Burst::new(nic, host);
+        let mut all = (0..300).map(|_| burst.receive(Frame::new(&frame)).outcome);
+        assert!(all.by_ref().take(256).all(|outcome| outcome == RxOutcome::OnRing));
+        assert!(all.all(|outcome| outcome == RxOutcome::NoDescriptor));
+    });
+    assert_eq!(lab.rx().len(), 256);
+}
+
+#[test]
 fn a_ring_without_an_end_wraps_at_the_bound() {
     let mut lab = Lab::open();
     for i in 0..1_100 {
