@@ -99,7 +99,7 @@ pub enum Malformed {
     UdpChecksum,
 }
 
-/// A frame without check sequence in its buffer, with a copy of its first bytes: somebody else may write to the
+/// A frame without check sequence in its buffer, with a copy of its first bytes: another process may write to the
 /// buffer at the same time, and what has been judged must be what is used.
 #[derive(Clone, Copy)]
 pub struct Arrived<'a> {

@@ -150,9 +150,7 @@ impl Socket {
     /// A datagram for `port` has come in this buffer: whether the application shall get it.
     #[inline]
     pub fn arrived(&mut self, token: u32, port: u16, payload_bytes: u16) -> bool {
-        self.counters.received += 1;
-        if self.orders.port == 0 || port != self.orders.port {
-            self.counters.no_socket += 1;
+        if !self.is_open_for(port) {
             return false;
         }
         let waiting = self.waiting_bytes + u64::from(payload_bytes);
@@ -171,11 +169,17 @@ impl Socket {
     /// A datagram for `port` has come, which nothing would have to wait for: whether the application shall get it.
     #[inline]
     pub fn passed(&mut self, port: u16) -> bool {
+        let ours = self.is_open_for(port);
+        self.counters.delivered += u64::from(ours);
+        ours
+    }
+
+    /// A datagram for `port` has come: whether anything listens there.
+    #[inline]
+    fn is_open_for(&mut self, port: u16) -> bool {
         self.counters.received += 1;
         let ours = self.orders.port != 0 && port == self.orders.port;
-        let counter =
-            if ours { &mut self.counters.delivered } else { &mut self.counters.no_socket };
-        *counter += 1;
+        self.counters.no_socket += u64::from(!ours);
         ours
     }
 

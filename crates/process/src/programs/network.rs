@@ -108,11 +108,8 @@ impl Network {
         let frame = self.vi.bytes(slice)?;
         match parse(&frame, slice.has(flags::CHECKSUMS_GOOD)) {
             Content::Datagram(found) if found.destination == self.address => {
-                let ours =
-                    self.socket.arrived(slice.token, found.destination_port, found.payload_bytes);
-                // It is used up at once.
-                self.socket.consumed(slice.token);
-                ours.then_some(Slice {
+                // It is used up at once: no room is asked for.
+                self.socket.passed(found.destination_port).then_some(Slice {
                     offset: slice.offset + found.payload_offset,
                     length: found.payload_bytes,
                     ..*slice
