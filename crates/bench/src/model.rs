@@ -11,7 +11,7 @@ use serde_json::Map;
 use warikomi_clock::{Span, Time, read_tsc};
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Addresses, FrameTemplate, UDP_PORT};
-use warikomi_nic::{Burst, NicOptions, RxOutcome};
+use warikomi_nic::{Burst, FCS_BYTES, NicOptions, RxOutcome};
 use warikomi_process::Orders;
 use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_protocol::commands::{ReceiveStart, ReceiveStop};
@@ -30,8 +30,6 @@ const BUFFERS_BYTES: usize = 256 * 1_024;
 const BUFFERS: std::ops::RangeInclusive<usize> = 32..=256;
 /// Buffers begin and end at multiples of this.
 const BUFFER_ALIGN_BYTES: usize = 128;
-/// The check sequence, which the device leaves behind the frame.
-const FCS_BYTES: usize = 4;
 /// Frames that go on the ring one behind the other.
 const MOST_BATCH: usize = 32;
 /// What the application reads of a frame: the lines of the rest stay with the support side's core.
@@ -165,14 +163,14 @@ impl Saturated {
                 Err(_) => return card.map(|_| sent).map_err(Failure::own),
             };
             let read = self.setup.size_bytes.min(READ_BYTES);
-            if nic.look_ahead(host, self.batch, read) < self.batch {
+            let mut burst = Burst::new(nic, host, self.batch, read);
+            if burst.found() < self.batch {
                 if shared {
                     std::thread::yield_now();
                 }
                 std::hint::spin_loop();
                 continue;
             }
-            let mut burst = Burst::new(nic, host);
             for _ in 0..self.batch {
                 match burst.receive(template.frame(sent)).outcome {
                     RxOutcome::OnRing => sent += 1,

@@ -34,7 +34,7 @@ impl<'a> NicContext<'a> {
     #[inline]
     pub fn dma_read(&mut self, address: u64, into: &mut [u8]) -> Result<(), DmaError> {
         self.master(address, into.len(), false)?;
-        self.write_held_in(address, into.len());
+        self.write_held();
         let done = self.memory.read(address, into);
         self.lent.counters.dma_bytes += into.len() as u64;
         self.counted(done)
@@ -63,7 +63,7 @@ impl<'a> NicContext<'a> {
     #[inline]
     pub fn dma_load_descriptor(&mut self, address: u64) -> Result<[u32; 4], DmaError> {
         self.master(address, 16, false)?;
-        self.write_held_in(address, 16);
+        self.write_held();
         let done = self.memory.load_descriptor(address);
         self.counted(done).map(Descriptor::words)
     }
@@ -72,7 +72,7 @@ impl<'a> NicContext<'a> {
     #[inline]
     pub fn dma_load_u32(&mut self, address: u64) -> Result<u32, DmaError> {
         self.master(address, 4, false)?;
-        self.write_held_in(address, 4);
+        self.write_held();
         let done = self.memory.load_u32(address);
         self.counted(done)
     }
@@ -89,31 +89,37 @@ impl<'a> NicContext<'a> {
     /// (release): in a burst of frames at its end, or before the card interrupts.
     #[inline(always)]
     pub fn dma_give(&mut self, address: u64, word: u32) -> Result<(), DmaError> {
-        if !self.lent.held.is_open() {
+        if !self.is_in_burst() {
             return self.dma_store_u32(address, word);
         }
         self.master(address, 4, true)?;
-        if !self.lent.held.push(address, word) {
+        if self.lent.held.is_full() {
             self.write_held();
-            self.lent.held.push(address, word);
         }
+        self.lent.held.push(address, word);
         Ok(())
     }
 
     /// Writes what is held back. What was read can be written, so that nothing fails here that the model had to know
     /// of.
-    #[cold]
+    #[inline]
     pub(crate) fn write_held(&mut self) {
+        if !self.lent.held.is_empty() {
+            self.write_all_held();
+        }
+    }
+
+    #[cold]
+    fn write_all_held(&mut self) {
         if let Err(error) = self.lent.held.write(*self.memory) {
             self.failed(error);
         }
     }
 
+    /// Whether the frames that come now are a [`Burst`](crate::Burst).
     #[inline]
-    fn write_held_in(&mut self, address: u64, bytes: usize) {
-        if self.lent.held.may_be_in(address, bytes) {
-            self.write_held();
-        }
+    pub(crate) fn is_in_burst(&self) -> bool {
+        self.lent.held.is_open()
     }
 
     /// Looks at a word without being a DMA transfer of the device: no bus mastering is needed, and
@@ -124,16 +130,22 @@ impl<'a> NicContext<'a> {
         self.memory.load_u32(address).ok()
     }
 
-    /// Says that these bytes will be written soon ([`warikomi_pci::DmaMemory::expect_write`]).
-    #[inline]
-    pub fn expect_write(&self, address: u64, bytes: usize) {
-        self.memory.expect_write(address, bytes);
+    /// Says that so many bytes from each of these addresses on will be written soon
+    /// ([`warikomi_pci::DmaMemory::expect_writes`]).
+    pub fn expect_writes(&self, addresses: &[u64], bytes: usize) {
+        self.memory.expect_writes(addresses, bytes);
     }
 
     /// The same with the four words of a descriptor, the first one first (acquire).
     #[inline]
     pub fn peek_descriptor(&self, address: u64) -> Option<[u32; 4]> {
         self.memory.load_descriptor(address).ok().map(Descriptor::words)
+    }
+
+    /// The same of descriptors in a row, up to one that is not in shared memory; how many.
+    #[inline]
+    pub fn peek_descriptors(&self, address: u64, into: &mut [Descriptor]) -> usize {
+        self.memory.load_descriptors(address, into)
     }
 
     /// What a strict device knows; `None` if the card is not to be strict.

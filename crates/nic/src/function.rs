@@ -29,9 +29,11 @@ pub trait Nic: PciFunction + Any {
     /// A frame arrives from the wire.
     fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception;
 
-    /// The frames that come now are a [`Burst`](crate::Burst), which is what calls this. A NIC that does nothing here
-    /// gives each to the driver at once.
-    fn begin_burst(&mut self) {}
+    /// The frames that come now are a [`Burst`](crate::Burst), which is what calls this, and for which it looks ahead.
+    /// A NIC that does no more here reads the descriptor for each, and gives each to the driver at once.
+    fn begin_burst(&mut self, host: &mut Host<'_>, frames: usize, bytes: usize) -> usize {
+        self.look_ahead(host, frames, bytes)
+    }
 
     /// They have all come.
     fn end_burst(&mut self, host: &mut Host<'_>) {
@@ -363,16 +365,19 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
         self.take(host, frame)
     }
 
-    fn begin_burst(&mut self) {
+    fn begin_burst(&mut self, host: &mut Host<'_>, frames: usize, bytes: usize) -> usize {
         // A strict card compares what each frame finds with what the frame before it has left.
         if self.lent.strict.is_none() {
             self.lent.held.open();
         }
+        self.look_ahead(host, frames, bytes)
     }
 
     fn end_burst(&mut self, host: &mut Host<'_>) {
         self.lent.held.close();
         self.with_model(host, |_, cx| cx.write_held());
+        // What was read for it is forgotten.
+        self.look_ahead(host, 0, 0);
     }
 
     fn receive_faulty(

@@ -43,7 +43,9 @@ pub use model::{
 };
 pub use options::{MakeNic, NicError, NicOptions, build};
 pub use probe::{InterruptRecord, Probe};
-pub use warikomi_wire::{Frame, LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
+pub use warikomi_wire::{
+    FCS_BYTES, Frame, LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs,
+};
 
 /// The models that can be asked for by name.
 pub const MODELS: &[&ModelInfo] = &[

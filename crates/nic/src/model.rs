@@ -272,6 +272,12 @@ pub trait NicModel: Send + 'static {
     fn inspect(&mut self, _cx: &mut NicContext<'_>) {}
 
     /// Looks at where the next frames of a receive queue will go, `frames` of `bytes` bytes, so that it is in the cache
-    /// when they come. How many of them find a descriptor. Changes nothing.
-    fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16, frames: usize, bytes: usize) -> usize;
+    /// when they come. How many of them find a descriptor. Changes nothing that a driver sees.
+    fn rx_look_ahead(
+        &mut self,
+        cx: &NicContext<'_>,
+        queue: u16,
+        frames: usize,
+        bytes: usize,
+    ) -> usize;
 }

@@ -10,6 +10,7 @@ mod dma;
 mod function;
 mod interrupt;
 mod mmio;
+mod shared_memory;
 mod vector;
 mod width;
 
@@ -17,9 +18,10 @@ pub use config::{
     Bar, BarKind, Capability, Command, ConfigBuilder, ConfigSpace, Identity, MsiState, MsixLayout,
     MsixState, Vectors,
 };
-pub use dma::{Descriptor, DmaError, DmaMemory, Pieces, SharedMemory};
+pub use dma::{Descriptor, DmaError, DmaMemory, Pieces};
 pub use function::{Host, PciFunction};
 pub use interrupt::{Interrupt, InterruptState, IntrLine};
 pub use mmio::{Mmio, MmioError};
+pub use shared_memory::SharedMemory;
 pub use vector::{MsiMessage, Vector};
 pub use width::Width;

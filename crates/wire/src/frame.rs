@@ -1,6 +1,9 @@
 /// The shortest Ethernet frame in bytes, without its check sequence (IEEE 802.3, 4A.4.2).
 pub const MIN_FRAME_BYTES: usize = 60;
 
+/// Bytes of a frame's check sequence (IEEE 802.3, 3.2.9).
+pub const FCS_BYTES: usize = 4;
+
 /// The longest frame in bytes, without its check sequence, that every model takes whose MTU allows it: the length
 /// field of an rtl8168's receive descriptor has 14 bits and counts the check sequence.
 pub const MAX_FRAME_BYTES: usize = 0x3fff - 4;

@@ -25,7 +25,9 @@ use warikomi_clock::Time;
 pub use cable::Cable;
 pub use datagram::Datagrams;
 pub use echo::Echo;
-pub use frame::{Frame, HEADER_BYTES, LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
+pub use frame::{
+    FCS_BYTES, Frame, HEADER_BYTES, LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs,
+};
 pub use kind::{ParseWireError, Sockets, WireKind};
 pub use loopback::Loopback;
 pub use network::{

@@ -2,12 +2,10 @@
 
 use warikomi_clock::Span;
 
-use crate::MIN_FRAME_BYTES;
+use crate::{FCS_BYTES, MIN_FRAME_BYTES};
 
 /// Preamble and start-of-frame delimiter (IEEE 802.3, 4A.4.2).
 const PREAMBLE_BYTES: u64 = 8;
-/// Frame check sequence.
-const FCS_BYTES: u64 = 4;
 /// Gap between frames: 96 bit times.
 const GAP_BYTES: u64 = 12;
 
@@ -18,7 +16,7 @@ const GAP_BYTES: u64 = 12;
 /// A speed of 0 takes as long as a [`Span`] can be.
 pub fn wire_time(frame_bytes: usize, bits_per_second: u64) -> Span {
     let frame = frame_bytes.max(MIN_FRAME_BYTES) as u64;
-    bytes_time(frame.saturating_add(PREAMBLE_BYTES + FCS_BYTES + GAP_BYTES), bits_per_second)
+    bytes_time(frame.saturating_add(PREAMBLE_BYTES + FCS_BYTES as u64 + GAP_BYTES), bits_per_second)
 }
 
 /// How long so many bytes take, with nothing around them, where `bits_per_second` are carried.

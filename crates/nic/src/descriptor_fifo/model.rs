@@ -134,7 +134,7 @@ impl NicModel for DescriptorFifo {
     }
 
     fn rx_look_ahead(
-        &self,
+        &mut self,
         cx: &NicContext<'_>,
         _queue: u16,
         frames: usize,

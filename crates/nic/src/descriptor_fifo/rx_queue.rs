@@ -5,7 +5,7 @@ use warikomi_pci::DmaError;
 use super::fifo::Fifo;
 use super::{regs, timers};
 use crate::NicContext;
-use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat, RxQueue};
+use crate::queue::{Completion, RxDescriptor, RxFormat, RxQueue};
 use crate::strict::{FindingKind, Look, Place};
 
 // An entry of the completion ring.
@@ -23,13 +23,6 @@ pub(super) struct Buffers {
     ring: u64,
 }
 
-impl Buffers {
-    /// The address of the completion of buffer `number`.
-    fn entry(&self, number: u64) -> u64 {
-        self.ring.wrapping_add(ENTRY * (number % ENTRIES))
-    }
-}
-
 impl RxFormat for Buffers {
     /// How many were pushed before it since RESET.
     type Place = u64;
@@ -41,20 +34,30 @@ impl RxFormat for Buffers {
     const DESCRIPTORS: usize = regs::FIFO;
     const CHAINS: bool = false;
 
+    /// The address of the completion of buffer `number`.
     #[inline]
-    fn load(
+    fn at(&self, number: u64) -> u64 {
+        self.ring.wrapping_add(ENTRY * (number % ENTRIES))
+    }
+
+    fn units(&self) -> usize {
+        0
+    }
+
+    #[inline]
+    fn descriptor(
         &self,
-        _cx: &mut NicContext<'_>,
         place: u64,
         _bytes: usize,
-    ) -> Found<RxDescriptor<u64, ()>> {
-        Ok(self.fifo.get(place).map(|buffer| RxDescriptor {
+        _units: [[u32; 4]; 2],
+    ) -> Option<RxDescriptor<u64, ()>> {
+        self.fifo.get(place).map(|buffer| RxDescriptor {
             place,
             next: place + 1,
             buffer: buffer.address,
             bytes: buffer.bytes(),
             words: (),
-        }))
+        })
     }
 
     #[inline]
@@ -66,20 +69,11 @@ impl RxFormat for Buffers {
         status: u32,
     ) -> Result<(), DmaError> {
         let status = if bytes < frame_bytes { TOO_LONG } else { status };
-        cx.dma_store_u32(self.entry(found.place), DONE | status | bytes as u32 & regs::LENGTH)
+        cx.dma_store_u32(self.at(found.place), DONE | status | bytes as u32 & regs::LENGTH)
     }
 
     fn is_taken(&self, cx: &NicContext<'_>, place: u64) -> bool {
-        cx.peek_u32(self.entry(place)).is_some_and(|entry| entry & DONE == 0)
-    }
-
-    fn behind_free(&self, _cx: &NicContext<'_>, place: u64) -> Option<u64> {
-        self.fifo.get(place).map(|_| place + 1)
-    }
-
-    fn expected(&self, _cx: &NicContext<'_>, place: u64, bytes: usize) -> Option<Expected<u64>> {
-        let buffer = self.fifo.get(place)?.address;
-        Some(Expected { next: place + 1, descriptor: self.entry(place), buffer, bytes })
+        cx.peek_u32(self.at(place)).is_some_and(|entry| entry & DONE == 0)
     }
 
     fn look(&self, _cx: &NicContext<'_>, place: u64) -> Option<Look<u64>> {

@@ -152,9 +152,16 @@ impl NicModel for E1000e {
         self.tx.engine.inspect(cx);
     }
 
-    fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16, frames: usize, bytes: usize) -> usize {
-        match self.rx.get(usize::from(queue)) {
-            Some(ring) if self.is_steered_to(queue) => ring.look_ahead(cx, frames, bytes),
+    fn rx_look_ahead(
+        &mut self,
+        cx: &NicContext<'_>,
+        queue: u16,
+        frames: usize,
+        bytes: usize,
+    ) -> usize {
+        let is_steered_to = self.is_steered_to(queue);
+        match self.rx.get_mut(usize::from(queue)) {
+            Some(ring) if is_steered_to => ring.look_ahead(cx, frames, bytes),
             _ => frames,
         }
     }

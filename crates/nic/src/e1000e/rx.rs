@@ -15,10 +15,10 @@ use crate::intel::admission::{
 };
 use crate::intel::filter::{Destination, Places};
 use crate::intel::stamps::{self, Messages};
-use crate::intel::stats::{self, FCS_BYTES};
+use crate::intel::stats;
 use crate::intel::verdict::{packet_sum, verdict};
 use crate::queue::Placement;
-use crate::{Frame, NicContext, Reception, RxFault, RxOutcome};
+use crate::{FCS_BYTES, Frame, NicContext, Reception, RxFault, RxOutcome};
 
 // Status (82574, 7.1.5.2).
 const TAGGED: u32 = 1 << 3;

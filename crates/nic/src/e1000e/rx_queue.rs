@@ -7,7 +7,7 @@ use super::regs::{self, Registers};
 use crate::NicContext;
 use crate::intel::admission::USUAL_BYTES;
 use crate::intel::ring::Ring;
-use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat};
+use crate::queue::{Completion, RxDescriptor, RxFormat};
 use crate::strict::Look;
 
 /// The longest frame of all with check sequence (10.2.5.1, LPE).
@@ -99,12 +99,12 @@ impl RxRing {
     /// The place that a head or a tail says: they count in units of 16 bytes, also where a descriptor has 32 (Linux 6.1,
     /// e1000_alloc_rx_buffers_ps).
     pub(super) fn place_of(&self, register: u32) -> u16 {
-        (register & 0xffff) as u16 / self.units()
+        (register & 0xffff) as u16 / self.units() as u16
     }
 
     /// What a head reads as.
     pub(super) fn register_of(&self, place: u16) -> u32 {
-        u32::from(place) * u32::from(self.units())
+        u32::from(place) * self.units() as u32
     }
 
     /// The driver moves the tail.
@@ -112,12 +112,8 @@ impl RxRing {
         self.ring.tail = self.place_of(register);
     }
 
-    fn units(&self) -> u16 {
-        if self.splits() { 2 } else { 1 }
-    }
-
     fn descriptor_bytes(&self) -> u32 {
-        16 * u32::from(self.units())
+        16 * self.units() as u32
     }
 
     /// Descriptors of the ring.
@@ -128,10 +124,6 @@ impl RxRing {
     /// Descriptors that are the card's while its head is here.
     pub(super) fn free(&self, head: u16) -> u16 {
         self.ring.free(head)
-    }
-
-    fn at(&self, place: u16) -> u64 {
-        self.ring.at(place, self.descriptor_bytes())
     }
 
     fn following(&self, place: u16) -> u16 {
@@ -201,26 +193,36 @@ impl RxFormat for RxRing {
     const CHAINS: bool = true;
 
     #[inline]
-    fn load(
+    fn units(&self) -> usize {
+        if self.splits() { 2 } else { 1 }
+    }
+
+    #[inline]
+    fn at(&self, place: u16) -> u64 {
+        self.ring.at(place, self.descriptor_bytes())
+    }
+
+    #[inline]
+    fn is_owned(&self, place: u16) -> bool {
+        self.ring.is_owned(place)
+    }
+
+    /// Of one with four buffers, the second unit has the last two.
+    #[inline]
+    fn descriptor(
         &self,
-        cx: &mut NicContext<'_>,
         place: u16,
         _bytes: usize,
-    ) -> Found<RxDescriptor<u16, [u64; 3]>> {
-        if !self.is_owned(place) {
-            return Ok(None);
-        }
-        let at = self.at(place);
-        let [a, b, c, d] = cx.dma_load_descriptor(at)?;
-        let mut words = [0; 3];
-        if self.splits() {
-            let [e, f, g, h] = cx.dma_load_descriptor(at.wrapping_add(16))?;
-            words = [[c, d], [e, f], [g, h]].map(address);
-        }
+        [[a, b, c, d], [e, f, g, h]]: [[u32; 4]; 2],
+    ) -> Option<RxDescriptor<u16, [u64; 3]>> {
+        let words = match self.splits() {
+            true => [[c, d], [e, f], [g, h]].map(address),
+            false => [0; 3],
+        };
         let [first, rest @ ..] = self.sizes;
         let bytes = self.header.unwrap_or(first) + rest.iter().sum::<usize>();
         let (buffer, next) = (address([a, b]), self.following(place));
-        Ok(Some(RxDescriptor { place, next, buffer, bytes, words }))
+        Some(RxDescriptor { place, next, buffer, bytes, words })
     }
 
     #[inline]
@@ -286,22 +288,13 @@ impl RxFormat for RxRing {
         word.is_some_and(|word| word & DONE == 0)
     }
 
-    fn behind_free(&self, _cx: &NicContext<'_>, place: u16) -> Option<u16> {
-        self.is_owned(place).then(|| self.following(place))
-    }
-
-    fn expected(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<Expected<u16>> {
-        let next = self.behind_free(cx, place)?;
-        let descriptor = self.at(place);
-        let [low, high, ..] = cx.peek_descriptor(descriptor)?;
-        let (buffer, bytes) = (address([low, high]), bytes.min(self.sizes[0]));
-        Some(Expected { next, descriptor, buffer, bytes })
-    }
-
     /// No more of a buffer is looked at than a frame can fill: a driver of usual frames gives shorter ones than it
     /// says.
     fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
-        let next = self.behind_free(cx, place)?;
+        if !self.is_owned(place) {
+            return None;
+        }
+        let next = self.following(place);
         let words = cx.peek_descriptor(self.at(place))?;
         let [low, high, ..] = words;
         let bytes = self.sizes[0].min(self.longest);

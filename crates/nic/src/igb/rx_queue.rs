@@ -7,7 +7,7 @@ use super::queues::{self, at};
 use super::regs::{self, Registers};
 use crate::NicContext;
 use crate::intel::ring::Ring;
-use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat};
+use crate::queue::{Completion, RxDescriptor, RxFormat};
 use crate::strict::Look;
 
 // Status, in the lowest byte of the word that has status and errors.
@@ -94,10 +94,6 @@ impl RxRing {
     pub(super) fn free(&self, head: u16) -> u16 {
         self.ring.free(head)
     }
-
-    fn at(&self, place: u16) -> u64 {
-        self.ring.at(place, DESCRIPTOR_BYTES)
-    }
 }
 
 fn address(low: u32, high: u32) -> u64 {
@@ -114,18 +110,24 @@ impl RxFormat for RxRing {
     const CHAINS: bool = true;
 
     #[inline]
-    fn load(
+    fn at(&self, place: u16) -> u64 {
+        self.ring.at(place, DESCRIPTOR_BYTES)
+    }
+
+    #[inline]
+    fn is_owned(&self, place: u16) -> bool {
+        self.ring.is_owned(place)
+    }
+
+    #[inline]
+    fn descriptor(
         &self,
-        cx: &mut NicContext<'_>,
         place: u16,
         _bytes: usize,
-    ) -> Found<RxDescriptor<u16, ()>> {
-        if !self.ring.is_owned(place) {
-            return Ok(None);
-        }
-        let [low, high, ..] = cx.dma_load_descriptor(self.at(place))?;
+        [[low, high, ..], _]: [[u32; 4]; 2],
+    ) -> Option<RxDescriptor<u16, ()>> {
         let (buffer, next) = (address(low, high), self.ring.following(place));
-        Ok(Some(RxDescriptor { place, next, buffer, bytes: self.size, words: () }))
+        Some(RxDescriptor { place, next, buffer, bytes: self.size, words: () })
     }
 
     /// The word with the length is written last: by that, or by the DONE bit in the word before it, a driver knows
@@ -161,22 +163,13 @@ impl RxFormat for RxRing {
         word.is_some_and(|word| word & marks == 0)
     }
 
-    fn behind_free(&self, _cx: &NicContext<'_>, place: u16) -> Option<u16> {
-        self.ring.is_owned(place).then(|| self.ring.following(place))
-    }
-
-    fn expected(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<Expected<u16>> {
-        let next = self.behind_free(cx, place)?;
-        let descriptor = self.at(place);
-        let [low, high, ..] = cx.peek_descriptor(descriptor)?;
-        let (buffer, bytes) = (address(low, high), bytes.min(self.size));
-        Some(Expected { next, descriptor, buffer, bytes })
-    }
-
     /// No more of a buffer is looked at than a frame can fill: a driver of usual frames gives shorter ones than it
     /// says.
     fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
-        let next = self.behind_free(cx, place)?;
+        if !self.ring.is_owned(place) {
+            return None;
+        }
+        let next = self.ring.following(place);
         let words = cx.peek_descriptor(self.at(place))?;
         let [low, high, ..] = words;
         let bytes = self.size.min(self.longest);

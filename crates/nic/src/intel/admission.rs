@@ -2,8 +2,8 @@
 
 use super::filter::{self, Destination, Places};
 use super::regs::{self, Registers};
-use super::stats::{self, FCS_BYTES};
-use crate::{Frame, MIN_FRAME_BYTES, RxError, RxFault};
+use super::stats;
+use crate::{FCS_BYTES, Frame, MIN_FRAME_BYTES, RxError, RxFault};
 use warikomi_pci::Pieces;
 use warikomi_wire::HEADER_BYTES;
 

@@ -3,11 +3,11 @@
 use super::offload::{self, Request, Work};
 use super::regs::{self, Registers};
 use super::stamps::{self, SystemTime};
-use super::stats::{self, FCS_BYTES};
+use super::stats;
 use super::tx_ring::{TAG_BYTES, TxRing, TxWords};
 use crate::queue::Outgoing;
 use crate::segment::Segmenter;
-use crate::{MIN_FRAME_BYTES, NicContext};
+use crate::{FCS_BYTES, MIN_FRAME_BYTES, NicContext};
 
 /// What leaves the card for the descriptors that the engine has transferred.
 pub(crate) struct Sender<'a, 'b, W: TxWords> {

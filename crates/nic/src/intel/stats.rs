@@ -3,9 +3,7 @@
 
 use super::filter::Destination;
 use super::regs::{self, Registers};
-
-/// Bytes of a check sequence, which the counts of bytes and the classes of lengths include.
-pub(crate) const FCS_BYTES: usize = 4;
+use crate::FCS_BYTES;
 
 /// Adds to a counter, which stays at its highest value.
 pub(crate) fn add(file: &mut Registers, counter: u16, count: usize) {

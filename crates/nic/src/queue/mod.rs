@@ -15,6 +15,7 @@
 //! when [`NicModel::timer`](crate::NicModel::timer) comes with that tag. Every queue and every
 //! engine needs a tag of its own.
 
+mod ahead;
 mod alarm;
 mod bell;
 mod causes;
@@ -23,6 +24,7 @@ mod fifo;
 mod late;
 mod moderation;
 mod rx;
+mod rx_format;
 mod steering;
 mod tx;
 mod tx_engine;
@@ -32,7 +34,8 @@ pub use alarm::Alarm;
 pub use causes::Causes;
 pub use engine::{Engine, Line};
 pub use moderation::Moderation;
-pub use rx::{Completion, Expected, Placement, RxDescriptor, RxFormat, RxQueue};
+pub use rx::{Placement, RxQueue};
+pub use rx_format::{Completion, RxDescriptor, RxFormat};
 pub use steering::{KEY_BYTES, Steering, toeplitz};
 pub use tx::{Outgoing, TxDescriptor, TxFormat, TxQueue};
 pub use tx_engine::{Arbitration, TxEngine, TxLimits, TxRun};

@@ -5,147 +5,17 @@
 //! in order until a look at it ([`RxFormat::is_taken`]) says that the driver has taken its frame, or
 //! until the card comes to use the same place again, which it may only then.
 
-use std::fmt::Debug;
-
 use warikomi_pci::{DmaError, Pieces};
 
-use super::Found;
+use super::ahead::{Expected, Fetched, ROW, offset};
 use super::fifo::Fifo;
 use super::late::Late;
-use crate::strict::{FindingKind, Look, Misuse, Place, Queue, Watch};
-use crate::{NicContext, RxCounters, RxFault};
+use super::{Completion, Found, RxDescriptor, RxFormat};
+use crate::strict::{FindingKind, Place, Queue, Watch};
+use crate::{FCS_BYTES, NicContext, RxCounters, RxFault};
 
-/// What a cache keeps and fetches in one.
-const LINE_BYTES: u64 = 64;
-
-/// A descriptor that belongs to the card, as it was read.
-#[derive(Clone, Copy, Debug)]
-pub struct RxDescriptor<P, W> {
-    /// Place of the descriptor on its ring.
-    pub place: P,
-    /// The one behind it.
-    pub next: P,
-    /// Bus address of the buffer.
-    pub buffer: u64,
-    /// Bytes that have room there.
-    pub bytes: usize,
-    /// What else the format needs to complete it.
-    pub words: W,
-}
-
-/// What a completion says of a descriptor's place within its frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completion {
-    /// The frame begins in this descriptor.
-    pub first: bool,
-    /// Whether the frame ends in this descriptor.
-    pub last: bool,
-    /// Bytes of it in this descriptor's buffer.
-    pub bytes: usize,
-    /// Bytes of the whole frame: more than the buffers hold, if the card cuts off what is too long.
-    pub frame_bytes: usize,
-}
-
-/// Where the next frame will be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expected<P> {
-    /// The descriptor behind this one.
-    pub next: P,
-    /// Bus address of the descriptor: of its first byte that will be written.
-    pub descriptor: u64,
-    /// Bus address of the buffer.
-    pub buffer: u64,
-    /// Bytes that will be written there.
-    pub bytes: usize,
-}
-
-/// What a card's receive descriptors look like.
-pub trait RxFormat {
-    /// Tells descriptors of a queue apart: the index in a ring, the running number in a FIFO. Reception
-    /// starts at its default.
-    type Place: Copy + Default + PartialEq + Debug;
-    /// What [`RxDescriptor::words`] holds.
-    type Words: Copy + Debug;
-    /// What the card says of a frame besides its length, in the descriptors that hold it.
-    type Status: Copy + Debug;
-
-    /// What says what descriptors look like: document and section, or Linux symbol.
-    const SOURCE: &'static str;
-    /// Descriptors that a queue has at most; frames that are with the driver are no more.
-    const DESCRIPTORS: usize;
-    /// Whether a frame may go into several descriptors. Otherwise what has no room is cut off.
-    const CHAINS: bool;
-
-    /// Reads the descriptor for what is left of a frame, which is `bytes` bytes; `None` if it does not belong to the
-    /// card. The room in a ring of bytes is a descriptor, too: as long as the frame, with the next one behind it.
-    fn load(
-        &self,
-        cx: &mut NicContext<'_>,
-        place: Self::Place,
-        bytes: usize,
-    ) -> Found<RxDescriptor<Self::Place, Self::Words>>;
-
-    /// Writes the pieces of a frame, one behind the other, to where a descriptor has room for them.
-    #[inline]
-    fn write(
-        &self,
-        cx: &mut NicContext<'_>,
-        descriptor: &RxDescriptor<Self::Place, Self::Words>,
-        pieces: &Pieces<'_>,
-    ) -> Result<(), DmaError> {
-        cx.dma_write_pieces(descriptor.buffer, pieces)
-    }
-
-    /// A fault: a descriptor stays the card's although its buffer is filled, and the card goes on behind it. For a
-    /// format in which a driver would take it for its own otherwise.
-    fn withhold(
-        &self,
-        _cx: &mut NicContext<'_>,
-        _descriptor: &RxDescriptor<Self::Place, Self::Words>,
-    ) -> Result<(), DmaError> {
-        Ok(())
-    }
-
-    /// Gives a descriptor whose buffer is filled to the driver.
-    fn complete(
-        &self,
-        cx: &mut NicContext<'_>,
-        descriptor: &RxDescriptor<Self::Place, Self::Words>,
-        completion: Completion,
-        status: Self::Status,
-    ) -> Result<(), DmaError>;
-
-    /// Whether the driver has taken the frame whose last descriptor this is, by a look that costs the
-    /// card nothing ([`NicContext::peek_u32`]).
-    fn is_taken(&self, cx: &NicContext<'_>, place: Self::Place) -> bool;
-
-    /// The place behind a descriptor that belongs to the card, by such a look; `None` if it does not.
-    fn behind_free(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<Self::Place>;
-
-    /// What a frame of `bytes` bytes in a descriptor that belongs to the card will be written to, by such a look.
-    fn expected(
-        &self,
-        cx: &NicContext<'_>,
-        place: Self::Place,
-        bytes: usize,
-    ) -> Option<Expected<Self::Place>>;
-
-    /// A descriptor that belongs to the card, with all that a strict card compares, by such a look.
-    fn look(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<Look<Self::Place>>;
-
-    /// What a driver must not have written into a descriptor that it gives to the card, besides what every
-    /// card refuses. `before` are the words of the descriptor before it, if both are of one frame.
-    fn misuse(_look: &Look<Self::Place>, _before: Option<[u32; 4]>) -> Option<Misuse> {
-        None
-    }
-
-    /// Whether the driver has said where the ring is. A ring at bus address 0 counts as none.
-    fn is_set(&self) -> bool;
-
-    /// Whether the driver must have taken the frame at `earlier`, because the card has been given
-    /// `place`.
-    fn is_reused(earlier: Self::Place, place: Self::Place) -> bool;
-}
+/// The longest frame that Ethernet has without a tag, with its check sequence.
+const USUAL_LONGEST: usize = 1_514 + FCS_BYTES;
 
 /// What became of a frame at its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +46,8 @@ pub struct RxQueue<F: RxFormat> {
     enabled: bool,
     halted: bool,
     head: F::Place,
+    /// Descriptors from the head on that were read at the beginning of a burst.
+    fetched: Fetched<F::Place>,
     /// For each frame that is with the driver, in order, its last descriptor.
     outstanding: Fifo<F::Place>,
     /// Frames in memory whose descriptors are still the card's, because of a fault.
@@ -192,6 +64,7 @@ impl<F: RxFormat> RxQueue<F> {
             enabled: false,
             halted: false,
             head: F::Place::default(),
+            fetched: Fetched::default(),
             outstanding: Fifo::with_room(F::DESCRIPTORS),
             late: Late::new(tag),
             counters: RxCounters::default(),
@@ -254,6 +127,7 @@ impl<F: RxFormat> RxQueue<F> {
         self.counters.abandoned += self.outstanding.len() as u64;
         self.outstanding.clear();
         self.late.clear();
+        self.fetched.clear();
         self.watch.forget();
     }
 
@@ -294,9 +168,10 @@ impl<F: RxFormat> RxQueue<F> {
         let limit = limit.min(F::DESCRIPTORS);
         let mut place = self.head;
         for count in 0..limit {
-            match self.format.behind_free(cx, place) {
-                Some(next) if !self.is_late(place) => place = next,
-                _ => return count,
+            let units = self.units(place, |at| cx.peek_descriptor(at).ok_or(()));
+            match units.ok().and_then(|units| self.of(place, USUAL_LONGEST, units)) {
+                Some(descriptor) => place = descriptor.next,
+                None => return count,
             }
             if place == self.head {
                 return count + 1;
@@ -307,28 +182,57 @@ impl<F: RxFormat> RxQueue<F> {
 
     /// Looks at the descriptors of the next `frames` frames, of `bytes` each, and asks for their lines and the first ones
     /// of their buffers: they are in the cache when the frames come. How many of these descriptors belong to the card.
-    pub fn look_ahead(&self, cx: &NicContext<'_>, frames: usize, bytes: usize) -> usize {
-        // As many lines as are asked for without a wait on the processors that this was measured on.
-        const MOST_BYTES: usize = 24 * LINE_BYTES as usize;
-        let (mut place, mut line) = (self.head, None);
+    /// In a burst they are read now, and not when the frames come.
+    pub fn look_ahead(&mut self, cx: &NicContext<'_>, frames: usize, bytes: usize) -> usize {
+        self.fetched.begin(self.head);
+        let (mut place, mut found) = (self.head, 0);
         let frames = frames.min(F::DESCRIPTORS);
-        for found in 0..frames {
-            let expected = match self.format.expected(cx, place, bytes.min(MOST_BYTES)) {
-                Some(expected) if !self.is_late(place) => expected,
-                _ => return found,
-            };
-            // Several descriptors are in one line.
-            let before = line.replace(expected.descriptor / LINE_BYTES);
-            if before != line {
-                cx.expect_write(expected.descriptor, 1);
-            }
-            cx.expect_write(expected.buffer, expected.bytes);
-            place = expected.next;
-            if place == self.head {
-                return found + 1;
+        while found < frames {
+            let most = ROW.min(frames - found);
+            let row = self.look_at_row(cx, &mut place, most, bytes);
+            found += row;
+            // A row that is not full goes on at the beginning of the ring, or there are no more.
+            if row == 0 || place == self.head {
+                break;
             }
         }
-        frames
+        if !cx.is_in_burst() {
+            self.fetched.clear();
+        }
+        found
+    }
+
+    /// The same with as many of them, up to `most`, as lie one behind the other from a place on.
+    fn look_at_row(
+        &mut self,
+        cx: &NicContext<'_>,
+        place: &mut F::Place,
+        most: usize,
+        bytes: usize,
+    ) -> usize {
+        let (each, begin) = (self.format.units(), self.format.at(*place));
+        let first = self.fetched.read(cx, begin, most * each);
+        let (mut expected, mut found) = (Expected::new(), 0);
+        while found < most {
+            let at = self.format.at(*place);
+            if each > 0 && at != begin.wrapping_add(offset(found, each)) {
+                break;
+            }
+            let units = self.fetched.at(first + found * each, each);
+            let Some(descriptor) =
+                units.and_then(|units| self.of(*place, bytes + FCS_BYTES, units))
+            else {
+                break;
+            };
+            expected.push(at, descriptor.buffer);
+            (*place, found) = (descriptor.next, found + 1);
+            if *place == self.head {
+                break;
+            }
+        }
+        self.fetched.keep(first + found * each);
+        expected.ask(cx, bytes);
+        found
     }
 
     /// Notes what the driver has done to descriptors and buffers that are the card's, of a card with this queue alone;
@@ -395,6 +299,34 @@ impl<F: RxFormat> RxQueue<F> {
         self.late.holds(|frame| frame.descriptor.place == place)
     }
 
+    /// A descriptor of these units, if it belongs to the card.
+    #[inline]
+    fn of(
+        &self,
+        place: F::Place,
+        bytes: usize,
+        units: [[u32; 4]; 2],
+    ) -> Option<RxDescriptor<F::Place, F::Words>> {
+        let can_be = self.format.is_owned(place) && !self.is_late(place);
+        can_be.then(|| self.format.descriptor(place, bytes, units))?
+    }
+
+    /// The units of a descriptor.
+    #[inline]
+    fn units<E>(
+        &self,
+        place: F::Place,
+        mut read: impl FnMut(u64) -> Result<[u32; 4], E>,
+    ) -> Result<[[u32; 4]; 2], E> {
+        let at = self.format.at(place);
+        Ok(match self.format.units() {
+            0 => [[0; 4]; 2],
+            1 => [read(at)?, [0; 4]],
+            _ => [read(at)?, read(at.wrapping_add(offset(1, 1)))?],
+        })
+    }
+
+    /// Reads a descriptor for what is left of a frame.
     #[inline]
     fn load(
         &self,
@@ -402,7 +334,29 @@ impl<F: RxFormat> RxQueue<F> {
         place: F::Place,
         bytes: usize,
     ) -> Found<RxDescriptor<F::Place, F::Words>> {
-        Ok(self.format.load(cx, place, bytes)?.filter(|_| !self.is_late(place)))
+        if !self.format.is_owned(place) {
+            return Ok(None);
+        }
+        let units = self.units(place, |at| cx.dma_load_descriptor(at))?;
+        Ok(self.of(place, bytes, units))
+    }
+
+    /// The descriptor for the next frame, which was read at the beginning of a burst or is read now.
+    #[inline]
+    fn next(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        bytes: usize,
+    ) -> Found<RxDescriptor<F::Place, F::Words>> {
+        let place = self.head;
+        let Some(units) = self.fetched.take(place, self.format.units()) else {
+            return self.load(cx, place, bytes);
+        };
+        let descriptor = self.format.descriptor(place, bytes, units);
+        if let Some(descriptor) = &descriptor {
+            self.fetched.behind(descriptor.next);
+        }
+        Ok(descriptor)
     }
 
     #[inline]
@@ -454,7 +408,7 @@ impl<F: RxFormat> RxQueue<F> {
         status: F::Status,
     ) -> Result<Placement, DmaError> {
         let bytes = pieces.bytes();
-        let Some(descriptor) = self.load(cx, self.head, bytes)? else {
+        let Some(descriptor) = self.next(cx, bytes)? else {
             return Ok(Placement::NoDescriptor);
         };
         if bytes > descriptor.bytes {
@@ -521,6 +475,7 @@ impl<F: RxFormat> RxQueue<F> {
         status: F::Status,
         fault: RxFault,
     ) -> Result<Placement, DmaError> {
+        self.fetched.clear();
         let bytes = pieces.bytes();
         let said = match fault {
             RxFault::Length(said) => said.into(),

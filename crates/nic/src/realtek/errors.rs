@@ -4,10 +4,7 @@
 //! damages a frame says so ([`RxFault`]).
 
 use super::filter::{ACCEPT_ERR, ACCEPT_RUNT};
-use crate::{MIN_FRAME_BYTES, RxError, RxFault};
-
-/// Bytes of the check sequence, which is stored with the frame.
-pub(crate) const FCS_BYTES: usize = 4;
+use crate::{FCS_BYTES, MIN_FRAME_BYTES, RxError, RxFault};
 
 /// What is wrong with a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,10 +10,9 @@
 use warikomi_pci::{DmaError, Pieces};
 
 use super::regs;
-use crate::NicContext;
-use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat};
-use crate::realtek::errors::FCS_BYTES;
+use crate::queue::{Completion, RxDescriptor, RxFormat};
 use crate::strict::Look;
+use crate::{FCS_BYTES, NicContext};
 
 /// The status and the length, before each frame.
 const HEADER: usize = 4;
@@ -23,8 +22,6 @@ const LEAST_BYTES: u64 = 8 << 10;
 const LONGEST_BYTES: u64 = LEAST_BYTES << 3;
 /// The shortest frame that comes in: its header.
 const SHORTEST_FRAME: usize = 14;
-/// The longest frame that Ethernet has without a tag, with its check sequence.
-const USUAL_LONGEST: usize = 1_518;
 /// What the length says while a frame is still being written (Linux 6.1 8139too.c, rtl8139_rx).
 const UNFINISHED: u32 = 0xfff0 << 16;
 
@@ -93,14 +90,8 @@ impl ByteRing {
     }
 
     #[inline]
-    fn at(&self, offset: u64) -> u64 {
+    fn byte(&self, offset: u64) -> u64 {
         u64::from(self.base) + offset
-    }
-
-    /// Where the header of the frame at a place is.
-    #[inline]
-    fn header(&self, place: u64) -> u64 {
-        self.at(place % self.bytes)
     }
 
     /// The place behind a frame of this length, check sequence included, if it has room. The ring is never quite
@@ -124,7 +115,7 @@ impl ByteRing {
             while !rest.is_empty() {
                 offset = if offset >= self.bytes { 0 } else { offset };
                 let (here, behind) = rest.split_at(rest.len().min((self.bytes - offset) as usize));
-                cx.dma_write(self.at(offset), here)?;
+                cx.dma_write(self.byte(offset), here)?;
                 (offset, rest) = (offset + here.len() as u64, behind);
             }
             Ok(())
@@ -148,20 +139,24 @@ impl RxFormat for ByteRing {
     const CHAINS: bool = false;
 
     #[inline]
-    fn load(
+    fn at(&self, place: u64) -> u64 {
+        self.byte(place % self.bytes)
+    }
+
+    fn units(&self) -> usize {
+        0
+    }
+
+    #[inline]
+    fn descriptor(
         &self,
-        _cx: &mut NicContext<'_>,
         place: u64,
         bytes: usize,
-    ) -> Found<RxDescriptor<u64, ()>> {
-        let header = self.header(place);
-        Ok(self.behind(place, bytes).map(|next| RxDescriptor {
-            place,
-            next,
-            buffer: header + HEADER as u64,
-            bytes,
-            words: (),
-        }))
+        _units: [[u32; 4]; 2],
+    ) -> Option<RxDescriptor<u64, ()>> {
+        let buffer = self.at(place) + HEADER as u64;
+        let next = self.behind(place, bytes)?;
+        Some(RxDescriptor { place, next, buffer, bytes, words: () })
     }
 
     #[inline]
@@ -183,7 +178,7 @@ impl RxFormat for ByteRing {
         cx: &mut NicContext<'_>,
         found: &RxDescriptor<u64, ()>,
     ) -> Result<(), DmaError> {
-        cx.dma_store_u32(self.header(found.place), UNFINISHED)
+        cx.dma_store_u32(self.at(found.place), UNFINISHED)
     }
 
     #[inline]
@@ -195,22 +190,11 @@ impl RxFormat for ByteRing {
         status: u16,
     ) -> Result<(), DmaError> {
         let header = (completion.frame_bytes as u32) << 16 | u32::from(status);
-        cx.dma_store_u32(self.header(found.place), header)
+        cx.dma_store_u32(self.at(found.place), header)
     }
 
     fn is_taken(&self, _cx: &NicContext<'_>, place: u64) -> bool {
         self.read.wrapping_sub(place) as i64 > 0
-    }
-
-    /// As if each frame were as long as frames usually are at most.
-    fn behind_free(&self, _cx: &NicContext<'_>, place: u64) -> Option<u64> {
-        self.behind(place, USUAL_LONGEST)
-    }
-
-    fn expected(&self, _cx: &NicContext<'_>, place: u64, bytes: usize) -> Option<Expected<u64>> {
-        let next = self.behind(place, bytes + FCS_BYTES)?;
-        let descriptor = self.header(place);
-        Some(Expected { next, descriptor, buffer: descriptor + HEADER as u64, bytes })
     }
 
     /// There is nothing for a driver to change or to give twice.

@@ -8,14 +8,13 @@ use super::eeprom::Eeprom;
 use super::rx_queue::Receiver;
 use super::tx_queue::Transmitter;
 use super::{intr, regs, timers};
-use crate::NicContext;
 use crate::bus::Bus;
 use crate::phy::{self, Phy};
 use crate::queue::{Causes, Engine, Line};
-use crate::realtek::errors::FCS_BYTES;
 use crate::realtek::tally::Tally;
 use crate::realtek::timer::Timer;
 use crate::register::RegisterFile;
+use crate::{FCS_BYTES, NicContext};
 
 /// The transmit FIFO (RTL8139C Rev. 1.4, section 1).
 const MEMORY_BYTES: usize = 2 << 10;

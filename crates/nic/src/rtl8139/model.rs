@@ -118,7 +118,7 @@ impl NicModel for Rtl8139 {
     }
 
     fn rx_look_ahead(
-        &self,
+        &mut self,
         cx: &NicContext<'_>,
         _queue: u16,
         frames: usize,

@@ -11,10 +11,10 @@ use super::regs;
 use super::rx_queue::LENGTH;
 use super::verdict::verdict;
 use crate::queue::Placement;
-use crate::realtek::errors::{self, FCS_BYTES, FrameErrors};
+use crate::realtek::errors::{self, FrameErrors};
 use crate::realtek::filter::Destination;
 use crate::realtek::stored::stored;
-use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxFault, RxOutcome};
+use crate::{FCS_BYTES, Frame, MIN_FRAME_BYTES, NicContext, RxFault, RxOutcome};
 
 /// Status in the header of a frame in the ring of bytes (RTL8139C Rev. 1.4, section 5.1).
 mod header {

@@ -4,7 +4,7 @@ use warikomi_pci::DmaError;
 
 use super::byte_ring::ByteRing;
 use super::{RING_LIMIT, timers};
-use crate::queue::{Completion, Expected, Found, RxDescriptor, RxFormat, RxQueue};
+use crate::queue::{Completion, RxDescriptor, RxFormat, RxQueue};
 use crate::realtek::filter::Filter;
 use crate::realtek::ring::{FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, descriptor, following};
 use crate::strict::{FindingKind, Look, Misuse};
@@ -31,20 +31,24 @@ impl RxFormat for RxRing {
     const CHAINS: bool = true;
 
     #[inline]
-    fn load(
+    fn at(&self, place: u16) -> u64 {
+        descriptor(self.base, place)
+    }
+
+    #[inline]
+    fn descriptor(
         &self,
-        cx: &mut NicContext<'_>,
         place: u16,
         _bytes: usize,
-    ) -> Found<RxDescriptor<u16, [u32; 2]>> {
-        let [opts1, opts2, low, high] = cx.dma_load_descriptor(descriptor(self.base, place))?;
-        Ok((opts1 & OWN != 0).then(|| RxDescriptor {
+        [[opts1, opts2, low, high], _]: [[u32; 4]; 2],
+    ) -> Option<RxDescriptor<u16, [u32; 2]>> {
+        (opts1 & OWN != 0).then(|| RxDescriptor {
             place,
             next: following(place, opts1, RING_LIMIT),
             buffer: u64::from(high) << 32 | u64::from(low),
             bytes: (opts1 & LENGTH) as usize,
             words: [opts1, opts2],
-        }))
+        })
     }
 
     /// The second word is written only where it changes, because the driver clears it. The length of the frame is
@@ -57,7 +61,7 @@ impl RxFormat for RxRing {
         completion: Completion,
         [status, opts2]: [u32; 2],
     ) -> Result<(), DmaError> {
-        let at = descriptor(self.base, found.place);
+        let at = self.at(found.place);
         if found.words[1] != opts2 {
             cx.dma_write(at.wrapping_add(4), &opts2.to_le_bytes())?;
         }
@@ -72,28 +76,12 @@ impl RxFormat for RxRing {
 
     /// The driver has given the descriptor back, or has cleared it because it has no buffer for it yet.
     fn is_taken(&self, cx: &NicContext<'_>, place: u16) -> bool {
-        let word = cx.peek_u32(descriptor(self.base, place));
+        let word = cx.peek_u32(self.at(place));
         word.is_some_and(|word| word & OWN != 0 || word & !RING_END == 0)
     }
 
-    fn behind_free(&self, cx: &NicContext<'_>, place: u16) -> Option<u16> {
-        let opts1 = cx.peek_u32(descriptor(self.base, place))?;
-        (opts1 & OWN != 0).then(|| following(place, opts1, RING_LIMIT))
-    }
-
-    fn expected(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<Expected<u16>> {
-        let at = descriptor(self.base, place);
-        let [opts1, _, low, high] = cx.peek_descriptor(at)?;
-        (opts1 & OWN != 0).then(|| Expected {
-            next: following(place, opts1, RING_LIMIT),
-            descriptor: at,
-            buffer: u64::from(high) << 32 | u64::from(low),
-            bytes,
-        })
-    }
-
     fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
-        let words = cx.peek_descriptor(descriptor(self.base, place))?;
+        let words = cx.peek_descriptor(self.at(place))?;
         let [opts1, _, low, high] = words;
         (opts1 & OWN != 0).then(|| Look {
             next: following(place, opts1, RING_LIMIT),

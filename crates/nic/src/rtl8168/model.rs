@@ -127,7 +127,7 @@ impl NicModel for Rtl8168 {
     }
 
     fn rx_look_ahead(
-        &self,
+        &mut self,
         cx: &NicContext<'_>,
         _queue: u16,
         frames: usize,

@@ -11,10 +11,10 @@ use super::rx_queue::LENGTH;
 use super::verdict::verdict;
 use super::{intr, regs};
 use crate::queue::Placement;
-use crate::realtek::errors::{self, FCS_BYTES};
+use crate::realtek::errors;
 use crate::realtek::filter::Destination;
 use crate::realtek::stored::stored;
-use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxFault, RxOutcome};
+use crate::{FCS_BYTES, Frame, MIN_FRAME_BYTES, NicContext, RxFault, RxOutcome};
 
 // Receive status (RTL8169 Rev. 1.21, pages 55 to 57).
 const MULTICAST: u32 = 1 << 27;

@@ -131,7 +131,7 @@ fn a_driver_gets_the_frames_of_a_burst_when_it_is_over_unless_the_card_interrupt
         };
         let Bench { nic, memory, line, now, .. } = &mut *lab;
         let mut host = Host { now: *now, memory, interrupts: line, looks: None };
-        let mut burst = Burst::new(&mut **nic, &mut host);
+        let mut burst = Burst::new(&mut **nic, &mut host, 3, 100);
         for _ in 0..3 {
             let frame = frame_to(STATION, 100);
             assert_eq!(burst.receive(Frame::new(&frame)).outcome, RxOutcome::OnRing);
@@ -149,12 +149,27 @@ fn a_burst_may_be_longer_than_what_is_held_back() {
     lab.write(0x3c, Width::B2, 0);
     let frame = frame_to(STATION, 100);
     lab.host(|nic, host| {
-        let mut burst = Burst::new(nic, host);
+        let mut burst = Burst::new(nic, host, 300, 100);
         let mut all = (0..300).map(|_| burst.receive(Frame::new(&frame)).outcome);
         assert!(all.by_ref().take(256).all(|outcome| outcome == RxOutcome::OnRing));
         assert!(all.all(|outcome| outcome == RxOutcome::NoDescriptor));
     });
     assert_eq!(lab.rx().len(), 256);
+}
+
+#[test]
+fn what_a_burst_has_read_in_vain_counts_no_more_when_it_is_over() {
+    let mut lab = Lab::open();
+    let frame = frame_to(STATION, 100);
+    lab.host(|nic, host| {
+        let mut burst = Burst::new(nic, host, 3, 100);
+        assert_eq!(burst.found(), 3);
+        assert_eq!(burst.receive(Frame::new(&frame)).outcome, RxOutcome::OnRing);
+    });
+    const OTHER: u64 = 0x10_8000;
+    lab.put(RX_RING + 16, &[OWN | 2_000, 0, OTHER as u32, 0]);
+    inject(&mut lab, 1);
+    assert_eq!(lab.bytes(OTHER, frame.len()), frame);
 }
 
 #[test]

@@ -342,10 +342,11 @@ impl DmaMemory for ClientMemory {
         }
     }
 
-    #[inline]
-    fn expect_write(&self, address: u64, len: usize) {
-        if let Some(memory) = self.mapped(address, len, true) {
-            memory.expect_write(address, len);
+    fn expect_writes(&self, addresses: &[u64], len: usize) {
+        for &address in addresses {
+            if let Some(memory) = self.mapped(address, len, true) {
+                memory.expect_writes(&[address], len);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Queues of a card that is as small as can be: rings of descriptors of two words.
 
+mod burst;
 mod moderation;
 mod receive;
 mod steering;
@@ -13,7 +14,7 @@ use warikomi_pci::{
     ConfigSpace, DmaError, DmaMemory, Identity, Interrupt, IntrLine, Pieces, SharedMemory,
 };
 
-use super::{Completion, Expected, Found, RxDescriptor, RxFormat, TxDescriptor, TxFormat};
+use super::{Completion, Found, RxDescriptor, RxFormat, TxDescriptor, TxFormat};
 use crate::NicContext;
 use crate::context::Lent;
 use crate::strict::Look;
@@ -137,7 +138,7 @@ struct Ring<const MANY: bool> {
 
 impl<const MANY: bool> Ring<MANY> {
     fn at(&self, place: u16) -> u64 {
-        u64::from(self.base) + 8 * u64::from(place)
+        u64::from(self.base) + 16 * u64::from(place)
     }
 
     fn read(&self, cx: &mut NicContext<'_>, place: u16) -> Result<Option<[u32; 2]>, DmaError> {
@@ -176,19 +177,23 @@ impl<const MANY: bool> RxFormat for Ring<MANY> {
     const DESCRIPTORS: usize = RING as usize;
     const CHAINS: bool = MANY;
 
-    fn load(
+    fn at(&self, place: u16) -> u64 {
+        Ring::at(self, place)
+    }
+
+    fn descriptor(
         &self,
-        cx: &mut NicContext<'_>,
         place: u16,
         _bytes: usize,
-    ) -> Found<RxDescriptor<u16, ()>> {
-        Ok(self.read(cx, place)?.map(|[opts, buffer]| RxDescriptor {
+        [[opts, buffer, ..], _]: [[u32; 4]; 2],
+    ) -> Option<RxDescriptor<u16, ()>> {
+        (opts & OWN != 0).then(|| RxDescriptor {
             place,
             next: next(place),
             buffer: buffer.into(),
             bytes: (opts & LENGTH) as usize,
             words: (),
-        }))
+        })
     }
 
     fn complete(
@@ -200,22 +205,11 @@ impl<const MANY: bool> RxFormat for Ring<MANY> {
     ) -> Result<(), DmaError> {
         let marks = if first { FIRST } else { 0 } | if last { LAST } else { 0 };
         let cut_off = if !MANY && bytes < frame_bytes { 1 << 16 } else { 0 };
-        cx.dma_store_u32(self.at(found.place), marks | cut_off | status | bytes as u32)
+        cx.dma_give(self.at(found.place), marks | cut_off | status | bytes as u32)
     }
 
     fn is_taken(&self, cx: &NicContext<'_>, place: u16) -> bool {
         cx.peek_u32(self.at(place)).is_some_and(|opts| opts & OWN != 0)
-    }
-
-    fn behind_free(&self, cx: &NicContext<'_>, place: u16) -> Option<u16> {
-        RxFormat::is_taken(self, cx, place).then(|| next(place))
-    }
-
-    fn expected(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<Expected<u16>> {
-        let next = self.behind_free(cx, place)?;
-        let descriptor = self.at(place);
-        let buffer = cx.peek_u32(descriptor + 4)?.into();
-        Some(Expected { next, descriptor, buffer, bytes })
     }
 
     fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {

@@ -29,11 +29,11 @@ impl<const MANY: bool> Card<MANY> {
 
     /// The driver gives a descriptor to the card.
     fn give(&self, place: u16) {
-        self.bench.put(8 * u32::from(place), &[OWN | BUFFER_BYTES, Self::buffer(place)]);
+        self.bench.put(16 * u32::from(place), &[OWN | BUFFER_BYTES, Self::buffer(place)]);
     }
 
     fn first_word(&self, place: u16) -> u32 {
-        self.bench.word(8 * u32::from(place))
+        self.bench.word(16 * u32::from(place))
     }
 
     fn place(&mut self, bytes: &[u8]) -> Placement {
@@ -288,7 +288,7 @@ fn apply<const MANY: bool>(card: &mut Card<MANY>, step: Step) -> u64 {
             return on_ring(placed.ok());
         }
         Step::Give(place) => card.give(place),
-        Step::Scribble(place, word) => bench.put(8 * u32::from(place), &[word, word]),
+        Step::Scribble(place, word) => bench.put(16 * u32::from(place), &[word, word]),
         Step::Progress(limit) => {
             bench.with(|cx| queue.progress(cx, limit));
         }

@@ -40,7 +40,7 @@ impl Receiving {
     /// The driver gives a descriptor to the card, with the buffer of that number.
     fn give(&self, place: u16, buffer: u16) {
         let buffer = BUFFERS + 0x100 * u32::from(buffer);
-        self.bench.put(8 * u32::from(place), &[OWN | BUFFER_BYTES, buffer]);
+        self.bench.put(16 * u32::from(place), &[OWN | BUFFER_BYTES, buffer]);
     }
 
     fn inspect(&mut self) -> Vec<(FindingKind, u64)> {
@@ -78,7 +78,7 @@ fn a_descriptor_is_not_changed_while_it_is_the_card_s() {
     card.give(2, 9);
     assert_eq!(card.inspect(), [(FindingKind::DescriptorChanged, 1)]);
     assert_eq!(card.inspect(), [(FindingKind::DescriptorChanged, 1)], "once");
-    card.bench.put(8, &[0]);
+    card.bench.put(16, &[0]);
     assert_eq!(card.inspect(), [(FindingKind::DescriptorChanged, 2)], "taken back");
     card.give(1, 1);
     assert_eq!(card.inspect(), [(FindingKind::DescriptorChanged, 2)], "and given again");
@@ -110,7 +110,7 @@ fn a_buffer_is_in_one_descriptor() {
 #[test]
 fn a_buffer_that_reaches_into_another_is_given_twice() {
     let mut card = Receiving::open();
-    card.bench.put(8, &[OWN | BUFFER_BYTES, BUFFERS + 0x200 - 1]);
+    card.bench.put(16, &[OWN | BUFFER_BYTES, BUFFERS + 0x200 - 1]);
     assert_eq!(card.inspect(), [(FindingKind::GivenTwice, 1)]);
 }
 
@@ -135,7 +135,7 @@ impl Both {
     fn give(&self, queue: usize, place: u16, buffer: u16) {
         let buffer = BUFFERS + 0x100 * u32::from(buffer);
         let ring = self.queues[queue].format.base;
-        self.bench.put(ring + 8 * u32::from(place), &[OWN | BUFFER_BYTES, buffer]);
+        self.bench.put(ring + 16 * u32::from(place), &[OWN | BUFFER_BYTES, buffer]);
     }
 
     fn inspect(&mut self) -> Vec<(FindingKind, u64)> {
@@ -182,7 +182,7 @@ fn what_the_card_has_used_may_go_to_another_queue() {
 #[test]
 fn a_descriptor_without_bytes_is_none() {
     let mut card = Receiving::open();
-    card.bench.put(8, &[OWN]);
+    card.bench.put(16, &[OWN]);
     assert_eq!(card.inspect(), [(FindingKind::Descriptor, 1)]);
 }
 
@@ -207,12 +207,12 @@ impl<const MANY: bool> Transmitting<MANY> {
     }
 
     fn put(&self, place: u16, marks: u32, bytes: u32) {
-        self.bench.put(8 * u32::from(place), &[OWN | marks | bytes, BUFFERS]);
+        self.bench.put(16 * u32::from(place), &[OWN | marks | bytes, BUFFERS]);
     }
 
     /// A frame on the second queue.
     fn put_second(&self, place: u16, bytes: u32) {
-        let at = SECOND + 8 * u32::from(place);
+        let at = SECOND + 16 * u32::from(place);
         self.bench.put(at, &[OWN | FIRST | LAST | bytes, BUFFERS]);
     }
 

@@ -51,7 +51,7 @@ impl<const MANY: bool> Card<MANY> {
         self.next[ring] = next(place);
         let buffer = BUFFERS + 0x4000 * ring as u32 + 0x400 * u32::from(place);
         self.bench.memory.write(buffer.into(), &vec![content; bytes]).unwrap();
-        let at = 0x100 * ring as u32 + 8 * u32::from(place);
+        let at = 0x100 * ring as u32 + 16 * u32::from(place);
         self.bench.put(at, &[OWN | marks | bytes as u32, buffer]);
     }
 
@@ -61,7 +61,7 @@ impl<const MANY: bool> Card<MANY> {
 
     /// Descriptors of a ring that are the card's.
     fn owned(&self, ring: u32) -> usize {
-        let words = (0..u32::from(RING)).map(|place| self.bench.word(0x100 * ring + 8 * place));
+        let words = (0..u32::from(RING)).map(|place| self.bench.word(0x100 * ring + 16 * place));
         words.filter(|word| word & OWN != 0).count()
     }
 
@@ -288,7 +288,7 @@ fn what_waits_for_a_link_goes_out_with_it_whatever_was_under_way() {
 fn a_transfer_that_fails_is_told_and_stops_the_engine() {
     let mut card = Card::<true>::simple(None);
     card.queue_frame(0, 60, 1);
-    card.bench.put(8, &[OWN | FIRST | LAST | 60, 0xffff_0000]);
+    card.bench.put(16, &[OWN | FIRST | LAST | 60, 0xffff_0000]);
     let run = card.doorbell(0).unwrap();
     assert!(matches!(run.ended, Err(DmaError::NotShared { .. })));
     assert_eq!((run.frames, card.owned(0), card.bench.next_due()), (1, 1, Time::NEVER));

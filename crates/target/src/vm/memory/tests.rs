@@ -57,7 +57,7 @@ fn what_may_only_be_read_is_not_written_and_the_other_way_round() {
             assert_eq!(memory.write_pieces(0x1000, &Pieces::whole(&bytes)).is_ok(), writable);
             assert_eq!(memory.store_u32(0x1000, 0).is_ok(), writable);
             assert_eq!(memory.store_descriptor(0x1000, Descriptor::new([0; 4])).is_ok(), writable);
-            memory.expect_write(0x1000, 64);
+            memory.expect_writes(&[0x1000], 64);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use warikomi_clock::{Span, Time};
 use warikomi_nic::queue::{
-    Arbitration, Causes, Completion, Engine, Expected, Line, Placement, RxDescriptor, RxFormat,
-    RxQueue, Steering, TxDescriptor, TxEngine, TxFormat, TxLimits,
+    Arbitration, Causes, Completion, Engine, Line, Placement, RxDescriptor, RxFormat, RxQueue,
+    Steering, TxDescriptor, TxEngine, TxFormat, TxLimits,
 };
 use warikomi_nic::strict::Look;
 use warikomi_nic::{
@@ -63,7 +63,7 @@ struct Ring {
 }
 
 impl Ring {
-    fn descriptor(self, index: u16) -> u64 {
+    fn address(self, index: u16) -> u64 {
         self.base.wrapping_add(regs::DESCRIPTOR * u64::from(index))
     }
 
@@ -73,13 +73,13 @@ impl Ring {
 
     /// The first word and the buffer's address of a descriptor that is the card's.
     fn load(self, cx: &mut NicContext<'_>, index: u16) -> Result<Option<(u32, u64)>, DmaError> {
-        let [word, _, low, high] = cx.dma_load_descriptor(self.descriptor(index))?;
+        let [word, _, low, high] = cx.dma_load_descriptor(self.address(index))?;
         let address = u64::from(high) << 32 | u64::from(low);
         Ok((word & regs::OWN != 0).then_some((word, address)))
     }
 
     fn look(self, cx: &NicContext<'_>, index: u16) -> Option<Look<u16>> {
-        let words = cx.peek_descriptor(self.descriptor(index))?;
+        let words = cx.peek_descriptor(self.address(index))?;
         let [word, _, low, high] = words;
         (word & regs::OWN != 0).then(|| Look {
             next: Ring::following(index),
@@ -102,20 +102,23 @@ impl RxFormat for Ring {
     const DESCRIPTORS: usize = regs::RING as usize;
     const CHAINS: bool = true;
 
-    fn load(
+    fn at(&self, place: u16) -> u64 {
+        Ring::address(*self, place)
+    }
+
+    fn descriptor(
         &self,
-        cx: &mut NicContext<'_>,
         place: u16,
         _bytes: usize,
-    ) -> Result<Option<RxDescriptor<u16, ()>>, DmaError> {
-        let found = Ring::load(*self, cx, place)?;
-        Ok(found.map(|(word, buffer)| RxDescriptor {
+        [[word, _, low, high], _]: [[u32; 4]; 2],
+    ) -> Option<RxDescriptor<u16, ()>> {
+        (word & regs::OWN != 0).then(|| RxDescriptor {
             place,
             next: Ring::following(place),
-            buffer,
+            buffer: u64::from(high) << 32 | u64::from(low),
             bytes: (word & regs::LENGTH) as usize,
             words: (),
-        }))
+        })
     }
 
     fn complete(
@@ -128,26 +131,13 @@ impl RxFormat for Ring {
         let first = if completion.first { regs::FIRST } else { 0 };
         let last = if completion.last { regs::LAST } else { 0 };
         let word = first | last | status | completion.bytes as u32 & regs::LENGTH;
-        cx.dma_give(self.descriptor(descriptor.place), word)
+        cx.dma_give(self.at(descriptor.place), word)
     }
 
     /// The driver has given it another buffer, or cleared it.
     fn is_taken(&self, cx: &NicContext<'_>, place: u16) -> bool {
-        let word = cx.peek_u32(self.descriptor(place));
+        let word = cx.peek_u32(self.at(place));
         word.is_some_and(|word| word == 0 || word & regs::OWN != 0)
-    }
-
-    fn behind_free(&self, cx: &NicContext<'_>, place: u16) -> Option<u16> {
-        let word = cx.peek_u32(self.descriptor(place))?;
-        (word & regs::OWN != 0).then_some(Ring::following(place))
-    }
-
-    fn expected(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<Expected<u16>> {
-        let next = self.behind_free(cx, place)?;
-        let descriptor = self.descriptor(place);
-        let [_, _, low, high] = cx.peek_descriptor(descriptor)?;
-        let buffer = u64::from(high) << 32 | u64::from(low);
-        Some(Expected { next, descriptor, buffer, bytes })
     }
 
     fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
@@ -205,7 +195,7 @@ impl TxFormat for Ring {
         descriptor: &TxDescriptor<u16, ()>,
         _frames: usize,
     ) -> Result<(), DmaError> {
-        cx.dma_store_u32(self.descriptor(descriptor.place), 0)
+        cx.dma_store_u32(self.address(descriptor.place), 0)
     }
 }
 
@@ -590,7 +580,13 @@ impl NicModel for Duo {
         self.tx.inspect(cx);
     }
 
-    fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16, frames: usize, bytes: usize) -> usize {
+    fn rx_look_ahead(
+        &mut self,
+        cx: &NicContext<'_>,
+        queue: u16,
+        frames: usize,
+        bytes: usize,
+    ) -> usize {
         self.rx[usize::from(queue)].look_ahead(cx, frames, bytes)
     }
 }
