@@ -1,6 +1,6 @@
 //! What tests of the kernel say, which run in a guest: KTAP, and the forms that are older.
 
-use arbitrary::{Result, Unstructured};
+use arbitrary::{Error, Result, Unstructured};
 use warikomi_lab::selftest::ktap::{Case, Said};
 
 use crate::harness::{bounded, number, steps};
@@ -32,8 +32,13 @@ const WORDS: [&str; 20] = [
 /// The longest text of a case in bytes, and the most cases: `crates/lab/src/selftest/ktap.rs`.
 const MOST_BYTES: usize = 600;
 const MOST_CASES: usize = 2_000;
+/// Nothing is added to a text that is as long: more is more of the same, and slow.
+const MOST_TEXT: usize = 64 << 10;
 
 fn word(input: &mut Unstructured<'_>, text: &mut String) -> Result<()> {
+    if text.len() >= MOST_TEXT {
+        return Err(Error::NotEnoughData);
+    }
     match input.int_in_range(0..=5u8)? {
         0 => {
             let times = usize::try_from(number(input)?).unwrap_or(usize::MAX).min(3_000);
