@@ -185,16 +185,18 @@ impl<F: RxFormat> RxQueue<F> {
     /// In a burst they are read now, and not when the frames come.
     pub fn look_ahead(&mut self, cx: &NicContext<'_>, frames: usize, bytes: usize) -> usize {
         self.fetched.begin(self.head);
-        let (mut place, mut found) = (self.head, 0);
+        let (mut place, mut found, mut wrapped) = (self.head, 0, false);
         let frames = frames.min(F::DESCRIPTORS);
         while found < frames {
             let most = ROW.min(frames - found);
             let row = self.look_at_row(cx, &mut place, most, bytes);
             found += row;
-            // A row that is not full goes on at the beginning of the ring, or there are no more.
-            if row == 0 || place == self.head {
+            // A row that is not full goes on at the beginning of the ring, or there are no more. Once: a ring whose end
+            // is before the head never comes there, and no descriptor is read twice.
+            if row == 0 || place == self.head || row < most && wrapped {
                 break;
             }
+            wrapped |= row < most;
         }
         if !cx.is_in_burst() {
             self.fetched.clear();

@@ -4,7 +4,7 @@ use warikomi_nic::{Burst, Frame, Link, Nic, RxCounters, RxOutcome};
 use warikomi_pci::{DmaMemory, Host, Width};
 use warikomi_testbench::Bench;
 
-use super::driver::{EOR, Lab, OWN, RX_RING, STATION, frame_to};
+use super::driver::{EOR, Lab, MEMORY, OWN, RX_RING, STATION, frame_to};
 
 fn counts(on_ring: u64, accepted: u64, abandoned: u64) -> RxCounters {
     RxCounters { on_ring, accepted, abandoned }
@@ -170,6 +170,32 @@ fn what_a_burst_has_read_in_vain_counts_no_more_when_it_is_over() {
     lab.put(RX_RING + 16, &[OWN | 2_000, 0, OTHER as u32, 0]);
     inject(&mut lab, 1);
     assert_eq!(lab.bytes(OTHER, frame.len()), frame);
+}
+
+#[test]
+fn in_a_burst_no_descriptor_is_filled_twice_wherever_the_driver_puts_the_end_of_its_ring() {
+    for ends in [[6, 0], [6, 1], [5, 0], [7, 4], [4, 255]] {
+        let frames: Vec<_> = (0..12).map(|number| frame_to(STATION, 100 + number)).collect();
+        let [singly, together] = [0, 12].map(|announced| {
+            let mut lab = Lab::open();
+            inject(&mut lab, 5);
+            lab.rx();
+            ends.into_iter().for_each(|end| lab.put(RX_RING + 16 * end, &[OWN | EOR | 2_000]));
+            let outcomes: Vec<_> = lab.host(|nic, host| match announced {
+                0 => frames
+                    .iter()
+                    .map(|frame| nic.receive(host, Frame::new(frame)).outcome)
+                    .collect(),
+                _ => {
+                    let mut burst = Burst::new(nic, host, announced, 112);
+                    frames.iter().map(|frame| burst.receive(Frame::new(frame)).outcome).collect()
+                }
+            });
+            (outcomes, lab.progress(), lab.bytes(0, MEMORY))
+        });
+        assert_eq!((&singly.0, singly.1), (&together.0, together.1), "{ends:?}");
+        assert!(singly.2 == together.2, "{ends:?}");
+    }
 }
 
 #[test]
