@@ -76,7 +76,7 @@ fn frame(from: &mut Unstructured<'_>) -> Result<Step> {
 fn step(from: &mut Unstructured<'_>, bars: &[u8]) -> Result<Step> {
     let bar = *from.choose(bars)?;
     let offset = if once_in(from, 10)? { number(from)? } else { from.int_in_range(0..=0x108)? };
-    Ok(match from.int_in_range(0..=17u8)? {
+    Ok(match from.int_in_range(0..=18u8)? {
         0..=3 => Step::write(bar, offset, width(from)?, number(from)?),
         4 | 5 => Step::write(bar, offset, Width::B8, address(from)?),
         6 => Step::Read { bar, offset, width: width(from)? },
@@ -104,6 +104,14 @@ fn step(from: &mut Unstructured<'_>, bars: &[u8]) -> Result<Step> {
         16 => from
             .choose(&[Step::PowerOn, Step::Plug(Link::Down), Step::Plug(Link::Up { mbps: 1_000 })])?
             .clone(),
+        17 => match frame(from)? {
+            Step::Frame { bytes, .. } => Step::Burst {
+                bytes,
+                frames: from.int_in_range(0..=40)?,
+                announced: from.int_in_range(0..=40)?,
+            },
+            other => other,
+        },
         _ => Step::Next,
     })
 }

@@ -93,6 +93,15 @@ pub enum Step {
         /// The fault of the frame, if it has one.
         fault: Option<RxFault>,
     },
+    /// Frames arrive in a burst.
+    Burst {
+        /// Bytes of each frame.
+        bytes: Vec<u8>,
+        /// How many come.
+        frames: usize,
+        /// How many were announced.
+        announced: usize,
+    },
     /// Time passes.
     Wait {
         /// Microseconds to wait.

@@ -122,6 +122,16 @@ pub(super) fn step(card: &'static dyn TestCard) -> impl Strategy<Value = Step> {
     ]
 }
 
+/// One of them, or a burst, of which a strict card does not do the same if a frame goes to where descriptors are: the
+/// other one has read them before.
+pub(super) fn step_or_burst(card: &'static dyn TestCard) -> impl Strategy<Value = Step> {
+    let burst = (frame(), 0usize..40, 0usize..40);
+    prop_oneof![
+        15 => step(card),
+        2 => burst.prop_map(|(bytes, frames, announced)| Step::Burst { bytes, frames, announced }),
+    ]
+}
+
 fn open() -> impl Strategy<Value = Step> {
     let size = prop::sample::select(vec![2_048, 16_383, 100, 0]);
     (1u64..300, size).prop_map(|(length, size)| Step::Open { length, size })

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use warikomi_nic::RxCounters;
 use warikomi_nic::strict::Findings;
 
-use self::any::step;
+use self::any::{step, step_or_burst};
 pub(crate) use self::world::World;
 use crate::cards::step::Step;
 use crate::cards::{Subject, TestCard};
@@ -17,7 +17,7 @@ use crate::property::check;
 /// The card as it is, and with transfers and a line that take their time, lives through any history.
 pub fn a_wild_driver_breaks_nothing(card: &'static dyn TestCard, config: ProptestConfig) {
     let subjects = [Subject::of(card), Subject::slow(card)];
-    check(config, &prop::collection::vec(step(card), 1..150), |steps| {
+    check(config, &prop::collection::vec(step_or_burst(card), 1..150), |steps| {
         subjects.iter().try_for_each(|subject| live_through(subject, &steps))
     });
 }

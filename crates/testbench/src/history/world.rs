@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use warikomi_clock::{Span, Time};
 use warikomi_nic::strict::Findings;
-use warikomi_nic::{Frame, Nic, RxCounters};
+use warikomi_nic::{Burst, Frame, Nic, RxCounters};
 use warikomi_pci::{DmaMemory, Host};
 use warikomi_wire::{Wire, WireCounters};
 
@@ -190,6 +190,7 @@ impl World {
                 });
                 self.on_ring += u64::from(reception.outcome.is_on_ring());
             }
+            Step::Burst { bytes, frames, announced } => self.burst(bytes, *frames, *announced),
             Step::Plug(link) => self.with(|nic, host| nic.set_link(host, *link)),
             Step::Progress { limit } => {
                 self.with(|nic, host| nic.rx_progress(host, *limit));
@@ -199,6 +200,20 @@ impl World {
             }
             Step::PowerOn => self.with(|nic, host| nic.power_on(host)),
             _ => unreachable!("carried out by `apply`"),
+        }
+    }
+
+    /// Each frame of a burst is a call.
+    fn burst(&mut self, bytes: &[u8], frames: usize, announced: usize) {
+        let World { bench: Bench { nic, line, now, .. }, counting, strict, on_ring, .. } = self;
+        let mut host = Host { now: *now, memory: counting, interrupts: line, looks: None };
+        let mut burst = Burst::new(&mut **nic, &mut host, announced, bytes.len());
+        assert!(burst.found() <= announced);
+        for _ in 0..frames {
+            let outcome = burst.receive(Frame { bytes, fcs: 0 }).outcome;
+            *on_ring += u64::from(outcome.is_on_ring());
+            let transfers = counting.take_transfers();
+            assert!(*strict || transfers < TRANSFERS_PER_CALL, "{transfers} for one frame");
         }
     }
 
