@@ -130,7 +130,7 @@ impl<'a> NicContext<'a> {
         self.memory.load_u32(address).ok()
     }
 
-    /// Says that so many bytes from each of these addresses on will be written soon
+    /// Says that `bytes` bytes from each of these addresses on will be written soon
     /// ([`warikomi_pci::DmaMemory::expect_writes`]).
     pub fn expect_writes(&self, addresses: &[u64], bytes: usize) {
         self.memory.expect_writes(addresses, bytes);

@@ -45,7 +45,7 @@ fn first_word(from: &mut Unstructured<'_>) -> Result<u32> {
     Ok(marks << 28 | length)
 }
 
-fn frame(from: &mut Unstructured<'_>) -> Result<Step> {
+fn frame_bytes(from: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     const BEGINNINGS: [&[u8]; 4] = [
         &[0xff; 6],
         &[2, 0x57, 0x4b, 0, 0, 1, 2, 2, 2, 2, 2, 2, 8, 0, 0x45],
@@ -57,6 +57,11 @@ fn frame(from: &mut Unstructured<'_>) -> Result<Step> {
     let mut bytes = vec![from.arbitrary()?; length as usize];
     let beginning = *from.choose(&BEGINNINGS)?;
     bytes.iter_mut().zip(beginning).for_each(|(byte, known)| *byte = *known);
+    Ok(bytes)
+}
+
+fn frame(from: &mut Unstructured<'_>) -> Result<Step> {
+    let bytes = frame_bytes(from)?;
     let fault = match from.int_in_range(0..=9u8)? {
         0 => Some(RxFault::Crc),
         1 => Some(RxFault::Alignment),
@@ -104,13 +109,10 @@ fn step(from: &mut Unstructured<'_>, bars: &[u8]) -> Result<Step> {
         16 => from
             .choose(&[Step::PowerOn, Step::Plug(Link::Down), Step::Plug(Link::Up { mbps: 1_000 })])?
             .clone(),
-        17 => match frame(from)? {
-            Step::Frame { bytes, .. } => Step::Burst {
-                bytes,
-                frames: from.int_in_range(0..=40)?,
-                announced: from.int_in_range(0..=40)?,
-            },
-            other => other,
+        17 => Step::Burst {
+            bytes: frame_bytes(from)?,
+            frames: from.int_in_range(0..=40)?,
+            announced: from.int_in_range(0..=40)?,
         },
         _ => Step::Next,
     })

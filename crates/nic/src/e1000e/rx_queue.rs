@@ -130,10 +130,6 @@ impl RxRing {
         self.ring.following(place)
     }
 
-    fn is_owned(&self, place: u16) -> bool {
-        self.ring.is_owned(place)
-    }
-
     /// Bytes that go to each buffer of `bytes` bytes in one descriptor, of a frame with this header.
     fn shares(&self, bytes: usize, header: Option<usize>) -> [usize; 4] {
         let mut left = bytes;
@@ -291,9 +287,6 @@ impl RxFormat for RxRing {
     /// No more of a buffer is looked at than a frame can fill: a driver of usual frames gives shorter ones than it
     /// says.
     fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
-        if !self.is_owned(place) {
-            return None;
-        }
         let next = self.following(place);
         let words = cx.peek_descriptor(self.at(place))?;
         let [low, high, ..] = words;

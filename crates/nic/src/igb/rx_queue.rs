@@ -166,9 +166,6 @@ impl RxFormat for RxRing {
     /// No more of a buffer is looked at than a frame can fill: a driver of usual frames gives shorter ones than it
     /// says.
     fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
-        if !self.ring.is_owned(place) {
-            return None;
-        }
         let next = self.ring.following(place);
         let words = cx.peek_descriptor(self.at(place))?;
         let [low, high, ..] = words;

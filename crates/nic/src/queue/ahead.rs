@@ -11,7 +11,7 @@ const LINE_BYTES: u64 = 64;
 /// As many lines of a buffer are asked for as are without a wait on the processors that this was measured on.
 const MOST_BYTES: usize = 24 * LINE_BYTES as usize;
 
-/// Descriptors are read in rows of so many at most.
+/// The most descriptors that are read as one row.
 pub(super) const ROW: usize = 32;
 
 /// Units of descriptors that were read at the beginning of a burst, in the order in which frames go there.
@@ -45,7 +45,7 @@ impl<P: Copy + PartialEq> Fetched<P> {
         first
     }
 
-    /// Only so many units belong to the card.
+    /// Keeps the first `count` units: the others do not belong to the card.
     pub(super) fn keep(&mut self, count: usize) {
         self.units.truncate(count);
     }
@@ -64,12 +64,12 @@ impl<P: Copy + PartialEq> Fetched<P> {
         if self.taken >= self.units.len() {
             return None;
         }
-        let units = self.at(self.taken, each);
-        self.taken += each;
         if self.place != place {
             self.clear();
             return None;
         }
+        let units = self.at(self.taken, each);
+        self.taken += each;
         units
     }
 

@@ -270,8 +270,9 @@ impl<F: RxFormat> RxQueue<F> {
         let mut watch = std::mem::take(&mut one.watch);
         let all = &*queues;
         let one = &all[number];
-        let look =
-            |cx: &NicContext<'_>, place| one.format.look(cx, place).filter(|_| !one.is_late(place));
+        let look = |cx: &NicContext<'_>, place| {
+            if one.can_be_owned(place) { one.format.look(cx, place) } else { None }
+        };
         // The queue's own watch is out here, so that only others are asked.
         let elsewhere = |begin, end| {
             let holder = |(number, queue): (usize, &Self)| {
@@ -301,6 +302,12 @@ impl<F: RxFormat> RxQueue<F> {
         self.late.holds(|frame| frame.descriptor.place == place)
     }
 
+    /// Whether a descriptor can be one that the card may fill, by what is known without a look.
+    #[inline]
+    fn can_be_owned(&self, place: F::Place) -> bool {
+        self.format.is_owned(place) && !self.is_late(place)
+    }
+
     /// A descriptor of these units, if it belongs to the card.
     #[inline]
     fn of(
@@ -309,8 +316,7 @@ impl<F: RxFormat> RxQueue<F> {
         bytes: usize,
         units: [[u32; 4]; 2],
     ) -> Option<RxDescriptor<F::Place, F::Words>> {
-        let can_be = self.format.is_owned(place) && !self.is_late(place);
-        can_be.then(|| self.format.descriptor(place, bytes, units))?
+        self.can_be_owned(place).then(|| self.format.descriptor(place, bytes, units))?
     }
 
     /// The units of a descriptor.

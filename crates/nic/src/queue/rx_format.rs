@@ -111,7 +111,8 @@ pub trait RxFormat {
     /// card nothing ([`NicContext::peek_u32`]).
     fn is_taken(&self, cx: &NicContext<'_>, place: Self::Place) -> bool;
 
-    /// A descriptor that belongs to the card, with all that a strict card compares, by such a look.
+    /// A descriptor that belongs to the card, with all that a strict card compares, by such a look; it is asked for if
+    /// the descriptor [can be](Self::is_owned) the card's.
     fn look(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<Look<Self::Place>>;
 
     /// What a driver must not have written into a descriptor that it gives to the card, besides what every

@@ -12,7 +12,7 @@ const BUFFER_BYTES: u32 = 64;
 enum Step {
     /// The driver gives a descriptor to the card, with one of more buffers than there are descriptors.
     Give(u16, u32),
-    /// Frames of these lengths come in a burst, of which so many were announced.
+    /// Frames of these lengths come in a burst; how many were announced.
     Burst(Vec<usize>, usize),
 }
 
