@@ -353,7 +353,8 @@ pub trait NicDriver {
     }
 
     /// Writes the record for a successor, after everything given has been shown. Afterwards this driver
-    /// does nothing to the device; it may go on as if nothing had been, if it gets the device back.
+    /// does nothing to the device; it may go on as if nothing had been, if it gets the device back. It is also
+    /// called shortly before, at any time, to be fast when it counts: that record is for no successor.
     fn hand_over(&mut self, generation: u32) -> Result<(), DriverError> {
         let _ = generation;
         Err(DriverError::NotLive(self.info().name))

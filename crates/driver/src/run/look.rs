@@ -74,6 +74,7 @@ impl DriverLoop {
             self.receiver = Receiver::new(strategy, now);
             on.driver.disarm(hardware!(on))?;
         }
+        self.heed_alert(on, now);
         Ok(false)
     }
 

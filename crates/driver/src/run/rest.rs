@@ -65,8 +65,9 @@ impl DriverLoop {
         Ok(Some(self.sleep(on, now)))
     }
 
-    fn sleep<A: Attachment, U>(&mut self, on: &Parts<'_, A, U>, now: Time) -> Step {
-        let longest = if self.is_handover_imminent(on, now) {
+    fn sleep<A: Attachment, U>(&mut self, on: &mut Parts<'_, A, U>, now: Time) -> Step {
+        self.heed_alert(on, now);
+        let longest = if now < self.awake_until {
             Span::ZERO
         } else {
             Span::from_us(HEARTBEAT.as_micros() as u64)
@@ -124,12 +125,16 @@ impl DriverLoop {
         self.housekeep_orders(on, now)
     }
 
-    /// Whether the device is about to be handed over, so that a sleep would cost a wake-up.
-    fn is_handover_imminent<A: Attachment, U>(&mut self, on: &Parts<'_, A, U>, now: Time) -> bool {
+    /// Looks for word that the device is about to be handed over: a sleep would cost a wake-up then, and what is needed
+    /// is brought near.
+    pub(super) fn heed_alert<A: Attachment, U>(&mut self, on: &mut Parts<'_, A, U>, now: Time) {
         let order = on.order(orders::ALERT);
-        if order != self.alert {
-            (self.alert, self.awake_until) = (order, now + AWAKE_FOR);
+        if order == self.alert {
+            return;
         }
-        now < self.awake_until
+        (self.alert, self.awake_until) = (order, now + AWAKE_FOR);
+        if let Some(succession) = &self.succession {
+            succession.rehearse_record(on.driver);
+        }
     }
 }

@@ -71,8 +71,9 @@ impl StateArea {
         let both = match predecessor {
             Predecessor::Died => [rx.search(shown.given)?, tx.search(shown.sent)?],
             Predecessor::HandedOver => {
-                let (record, both) = self.read_record(&rx, &tx)?;
-                let noted = Shown { given: record.rx.given, sent: record.tx.given };
+                let both = self.read_record(&rx, &tx)?;
+                let [rx, tx] = &both;
+                let noted = Shown { given: rx.first, sent: tx.first };
                 if noted != shown {
                     return invalid(format!(
                         "its record is of another time: it says {noted:?}, but there was {shown:?}"

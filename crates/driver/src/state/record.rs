@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use warikomi_pci::attach::area::{self, counters, record};
+use warikomi_pci::attach::area::{self, PRESENT, TOKEN_MASK, counters, record};
 
-use super::error::{StateError, invalid, verify};
+use super::error::{StateError, invalid};
 use super::words::StateArea;
-use super::{InUse, Slots};
+use super::{InUse, Slot, Slots};
 
 /// Position of a driver on one ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,47 +113,76 @@ impl StateArea {
         ] {
             self.words.store(at, value, Relaxed);
         }
-        let words = |slots: &Slots, progress: Progress| {
+        let mut checksum = area::checksum(self.record_words());
+        for (slots, progress) in [(rx, record.rx), (tx, record.tx)] {
             let count = progress.taken.wrapping_sub(progress.given) as usize;
-            slots.words_from(progress.index, count)
-        };
-        let (rx, tx) = (words(rx, record.rx), words(tx, record.tx));
-        let checksum = area::checksum(self.record_words().chain(rx).chain(tx));
+            let add = |word| checksum = area::checksum_with(checksum, word);
+            slots.each_word(progress.index, count, add);
+        }
         self.words.store(record::CHECKSUM, checksum, Release);
     }
 
-    /// Reads the record, and what it says is in use: receive and transmit.
-    pub(super) fn read_record(
-        &self,
-        rx: &Slots,
-        tx: &Slots,
-    ) -> Result<(Record, [InUse; 2]), StateError> {
-        let checksum = self.words.load(record::CHECKSUM, Acquire);
-        let progress = |given: usize, slots: &Slots| {
-            let [given, taken, index] = [given, given + 1, given + 2].map(|at| self.word(at));
-            let count = taken.wrapping_sub(given);
-            if count > slots.len() as u64 || index >= slots.len() as u64 {
-                return invalid(format!(
-                    "the record has {count} descriptors in use from {index} on, of {}",
-                    slots.len()
-                ));
-            }
-            let words = slots.words_from(index as usize, count as usize);
-            Ok((Progress { given, taken, index: index as usize }, words))
-        };
-        let (rx, rx_words) = progress(record::RX_GIVEN, rx)?;
-        let (tx, tx_words) = progress(record::TX_GIVEN, tx)?;
-        let slots = rx_words.iter().chain(&tx_words).copied();
-        verify("record", checksum, self.record_words().chain(slots))?;
-        let generation = self.word(record::GENERATION) as u32;
-        let rx_in_use = Slots::named(rx.given, rx.index, &rx_words)?;
-        let tx_in_use = Slots::named(tx.given, tx.index, &tx_words)?;
-        Ok((Record { generation, rx, tx }, [rx_in_use, tx_in_use]))
+    /// Reads what the record says is in use: receive and transmit.
+    pub(super) fn read_record(&self, rx: &Slots, tx: &Slots) -> Result<[InUse; 2], StateError> {
+        let expected = self.words.load(record::CHECKSUM, Acquire);
+        let rx = (self.noted(record::RX_GIVEN, rx)?, rx);
+        let tx = (self.noted(record::TX_GIVEN, tx)?, tx);
+        let mut checksum = area::checksum(self.record_words());
+        let both = [rx, tx].map(|(progress, slots)| named(slots, progress, &mut checksum));
+        if checksum != expected {
+            return Err(StateError::Checksum { what: "record", found: checksum, expected });
+        }
+        let [rx, tx] = both;
+        Ok([rx?, tx?])
+    }
+
+    /// Where the record says that a driver was on a ring; its three words begin at `given`.
+    fn noted(&self, given: usize, slots: &Slots) -> Result<Progress, StateError> {
+        let [given, taken, index] = [given, given + 1, given + 2].map(|at| self.word(at));
+        let count = taken.wrapping_sub(given);
+        if count > slots.len() as u64 || index >= slots.len() as u64 {
+            return invalid(format!(
+                "the record has {count} descriptors in use from {index} on, of {}",
+                slots.len()
+            ));
+        }
+        Ok(Progress { given, taken, index: index as usize })
     }
 
     /// What the record's checksum is over, but for the slots.
     fn record_words(&self) -> impl Iterator<Item = u64> + '_ {
         (record::CHECKSUM + 1..record::END).map(|at| self.word(at))
+    }
+}
+
+/// What is in use by a record, whose checksum goes on over the slots.
+fn named(slots: &Slots, noted: Progress, checksum: &mut u64) -> Result<InUse, StateError> {
+    let Progress { given, taken, index } = noted;
+    let mut tokens = Vec::with_capacity(slots.len());
+    let mut wrong = None;
+    slots.each_word(index, taken.wrapping_sub(given) as usize, |word| {
+        *checksum = area::checksum_with(*checksum, word);
+        let number = tokens.len();
+        let count = given.wrapping_add(number as u64) as u32;
+        if word & !TOKEN_MASK != u64::from(count) << 32 | PRESENT {
+            wrong = wrong.or(Some((word, number)));
+        }
+        tokens.push((word & TOKEN_MASK) as u32);
+    });
+    match wrong {
+        None => Ok(InUse { first: given, index, tokens }),
+        Some((word, number)) => Err(not_named(word, number, index)),
+    }
+}
+
+/// Of slot `number` from `index` on, whose word is not what the record lets expect.
+#[cold]
+fn not_named(word: u64, number: usize, index: usize) -> StateError {
+    match Slot::from_word(word) {
+        Err(error) => error,
+        Ok(slot) => StateError::Nonsense(format!(
+            "the record has descriptor {number} from {index} on in use, but its slot says {slot:?}"
+        )),
     }
 }
 

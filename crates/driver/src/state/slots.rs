@@ -36,6 +36,9 @@ impl Slot {
     }
 }
 
+/// Words that are read with one call.
+const WORDS_AT_A_TIME: usize = 64;
+
 /// The slots of one ring.
 #[derive(Clone)]
 pub struct Slots {
@@ -99,13 +102,18 @@ impl Slots {
         self.words.load(self.first + index, Relaxed)
     }
 
-    /// The words of `count` slots from `index` on, round the ring.
-    pub(super) fn words_from(&self, index: usize, count: usize) -> Vec<u64> {
-        let mut words = vec![0; count];
-        let (before_end, behind) = words.split_at_mut(count.min(self.len.saturating_sub(index)));
-        self.words.load_all(self.first + index, before_end);
-        self.words.load_all(self.first, behind);
-        words
+    /// Shows the words of `count` slots from `index` on, round the ring. A few of them are read at a time, on the stack:
+    /// getting memory for all of them would take longer than the reading.
+    pub(super) fn each_word(&self, index: usize, count: usize, mut each: impl FnMut(u64)) {
+        let mut words = [0; WORDS_AT_A_TIME];
+        let (mut index, mut left) = (index, count);
+        while left > 0 {
+            let here = &mut words[..left.min(WORDS_AT_A_TIME).min(self.len - index)];
+            self.words.load_all(self.first + index, here);
+            here.iter().for_each(|&word| each(word));
+            left -= here.len();
+            index = (index + here.len()) % self.len;
+        }
     }
 
     /// Descriptors of the ring.
@@ -143,31 +151,6 @@ impl Slots {
             ));
         }
         Ok(InUse { first, index, tokens })
-    }
-
-    /// What is in use by a record: `count` slots from descriptor `index` on, that of `first`, whose words
-    /// are `words`.
-    pub(super) fn named(first: u64, index: usize, words: &[u64]) -> Result<InUse, StateError> {
-        let mut tokens = Vec::with_capacity(words.len());
-        for (number, &word) in words.iter().enumerate() {
-            let count = first.wrapping_add(number as u64) as u32;
-            if word & !TOKEN_MASK != u64::from(count) << 32 | PRESENT {
-                return Err(not_named(word, number, index));
-            }
-            tokens.push((word & TOKEN_MASK) as u32);
-        }
-        Ok(InUse { first, index, tokens })
-    }
-}
-
-/// Of slot `number` from `index` on, whose word is not what the record lets expect.
-#[cold]
-fn not_named(word: u64, number: usize, index: usize) -> StateError {
-    match Slot::from_word(word) {
-        Err(error) => error,
-        Ok(slot) => StateError::Nonsense(format!(
-            "the record has descriptor {number} from {index} on in use, but its slot says {slot:?}"
-        )),
     }
 }
 

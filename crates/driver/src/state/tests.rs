@@ -3,7 +3,9 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use proptest::prelude::*;
-use warikomi_pci::attach::area::{self, BATON, MOST_SLOTS, RX_SLOTS, TX_SLOTS, header, record};
+use warikomi_pci::attach::area::{
+    self, BATON, MOST_SLOTS, PRESENT, RX_SLOTS, TX_SLOTS, header, record,
+};
 use warikomi_shared::Words;
 
 use super::*;
@@ -127,16 +129,20 @@ fn handed_over(area: &StateArea) -> Result<[InUse; 2], StateError> {
 fn with_record() -> StateArea {
     let area = area();
     area.write_settings(&SETTINGS, "");
-    let (rx, tx) = (area.rx_slots(7), area.tx_slots(5));
-    put(&rx, 100..105, 4);
-    put(&tx, 200..203, 4);
+    put(&area.rx_slots(7), 100..105, 4);
+    put(&area.tx_slots(5), 200..203, 4);
+    write_record(&area);
+    area
+}
+
+/// Writes the record of these buffers, whatever their slots say.
+fn write_record(area: &StateArea) {
     let record = Record {
         generation: 3,
         rx: Progress { given: 100, taken: 105, index: 4 },
         tx: Progress { given: 200, taken: 203, index: 4 },
     };
-    area.write_record(&record, &rx, &tx);
-    area
+    area.write_record(&record, &area.rx_slots(7), &area.tx_slots(5));
 }
 
 #[test]
@@ -160,6 +166,21 @@ fn any_word_of_a_record_that_changes_is_noticed() {
         let area = with_record();
         area.words.store(at, area.word(at) ^ 1, Relaxed);
         assert!(handed_over(&area).is_err(), "word {at}");
+    }
+}
+
+#[test]
+fn a_record_whose_slots_say_otherwise_is_refused_also_if_its_checksum_is_right() {
+    for (at, value, reason) in [
+        (RX_SLOTS + 5, 0, "descriptor 1 from 4 on in use, but its slot says None"),
+        (RX_SLOTS, 99 << 32 | PRESENT, "descriptor 3 from 4 on in use"),
+        (TX_SLOTS + 4, 200 << 32, "is no slot"),
+    ] {
+        let area = with_record();
+        area.words.store(at, value, Relaxed);
+        write_record(&area);
+        let text = handed_over(&area).unwrap_err().to_string();
+        assert!(text.contains(reason), "{text}");
     }
 }
 

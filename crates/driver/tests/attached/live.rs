@@ -73,6 +73,22 @@ impl Line {
         seat.line.bell.ring();
     }
 
+    /// Lets the served driver and a warm one know that the device goes from one to the other, and waits until both have
+    /// heeded it.
+    fn alert(&mut self, from: u32, to: u32) {
+        for generation in [from, to] {
+            let seat = &mut self.support.seats[generation as usize - 1];
+            seat.words.store(orders::ALERT, to.into(), Release);
+            seat.line.bell.ring();
+        }
+        let words = self.support.state.as_ref().unwrap().0.clone();
+        words.wake(area::BATON);
+        self.wait(to, state::ALERT);
+        let recorded =
+            |_: &mut Support| words.load(area::record::GENERATION, Acquire) == u64::from(from);
+        self.support.serve_until("the record of a rehearsal", recorded);
+    }
+
     /// Has the served driver replaced by a warm one.
     fn replace(&mut self, to: u32) {
         self.order(to);
@@ -120,6 +136,28 @@ fn ten_drivers_after_each_other_take_every_packet_once() {
         let counted = line.support.state.as_ref().unwrap().0.load(area::ALONE_GIVEN, Acquire);
         assert_eq!(counted, 5_000, "{strategy}");
         let (ended, free) = line.end(served);
+        ended.unwrap();
+        assert_eq!(free, 64, "{strategy}: every buffer came back");
+    }
+}
+
+#[test]
+fn what_a_rehearsal_has_left_is_not_what_a_successor_goes_on_with() {
+    for strategy in [Strategy::Poll, Strategy::Interrupt] {
+        let mut line = Line::new(strategy, way::SHARED_STATE);
+        let mut packets = 0;
+        for from in 1..6 {
+            line.support.inject(100);
+            let to = line.prepare(area::VERSION, None);
+            line.alert(from, to);
+            // The record is out of date from here on.
+            line.support.inject(70);
+            line.replace(to);
+            packets += 170;
+            line.received(to, packets);
+            line.end(from).0.unwrap();
+        }
+        let (ended, free) = line.end(6);
         ended.unwrap();
         assert_eq!(free, 64, "{strategy}: every buffer came back");
     }

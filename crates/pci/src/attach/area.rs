@@ -139,7 +139,13 @@ const _: () = assert!(TX_SLOTS + MOST_SLOTS <= WORDS && RX_SLOTS + MOST_SLOTS <=
 
 /// FNV-1a, a word of 64 bits at a time: short enough to be written again in C.
 pub fn checksum(words: impl IntoIterator<Item = u64>) -> u64 {
-    words.into_iter().fold(CHECKSUM_BASIS, |sum, word| (sum ^ word).wrapping_mul(CHECKSUM_PRIME))
+    words.into_iter().fold(CHECKSUM_BASIS, checksum_with)
+}
+
+/// The checksum of words that have the checksum `sum`, and of `word` behind them.
+#[inline]
+pub fn checksum_with(sum: u64, word: u64) -> u64 {
+    (sum ^ word).wrapping_mul(CHECKSUM_PRIME)
 }
 
 #[cfg(test)]
