@@ -143,6 +143,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no cpuid under Miri")]
     fn agrees_with_the_operating_system() {
         let clock = TscClock::calibrate().unwrap();
         let (ours, theirs) = (clock.now(), Instant::now());
