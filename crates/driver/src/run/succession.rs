@@ -155,7 +155,7 @@ impl Succession {
     }
 
     /// Writes the record as it is now. It counts for nothing, as the baton does not follow it, but memory and code are
-    /// near when it counts. What does not work is told then, too.
+    /// near when it counts. An error is told then, too, and not here.
     pub(super) fn rehearse_record(&self, driver: &mut dyn NicDriver) {
         if self.state.is_some() {
             let _ = driver.hand_over(self.generation);
