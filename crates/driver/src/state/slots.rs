@@ -106,7 +106,7 @@ impl Slots {
     /// getting memory for all of them would take longer than the reading.
     pub(super) fn each_word(&self, index: usize, count: usize, mut each: impl FnMut(u64)) {
         let mut words = [0; WORDS_AT_A_TIME];
-        let (mut index, mut left) = (index, count);
+        let (mut index, mut left) = (index % self.len, count);
         while left > 0 {
             let here = &mut words[..left.min(WORDS_AT_A_TIME).min(self.len - index)];
             self.words.load_all(self.first + index, here);
