@@ -1,7 +1,5 @@
 //! Why a state area is of no use.
 
-use warikomi_pci::attach::area;
-
 /// Why a state area is not what a driver can go on with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
@@ -38,12 +36,7 @@ pub(super) fn invalid<T>(what: String) -> Result<T, StateError> {
     Err(StateError::Nonsense(what))
 }
 
-/// Holds the words of a part against the checksum that is written there.
-pub(super) fn verify(
-    what: &'static str,
-    expected: u64,
-    words: impl Iterator<Item = u64>,
-) -> Result<(), StateError> {
-    let found = area::checksum(words);
+/// Holds the checksum of a part against the one that is written there.
+pub(super) fn verify(what: &'static str, found: u64, expected: u64) -> Result<(), StateError> {
     if found == expected { Ok(()) } else { Err(StateError::Checksum { what, found, expected }) }
 }

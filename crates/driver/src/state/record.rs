@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use warikomi_pci::attach::area::{self, PRESENT, TOKEN_MASK, counters, record};
 
-use super::error::{StateError, invalid};
+use super::error::{StateError, invalid, verify};
 use super::words::StateArea;
 use super::{InUse, Slot, Slots};
 
@@ -129,9 +129,7 @@ impl StateArea {
         let tx = (self.noted(record::TX_GIVEN, tx)?, tx);
         let mut checksum = area::checksum(self.record_words());
         let both = [rx, tx].map(|(progress, slots)| named(slots, progress, &mut checksum));
-        if checksum != expected {
-            return Err(StateError::Checksum { what: "record", found: checksum, expected });
-        }
+        verify("record", checksum, expected)?;
         let [rx, tx] = both;
         Ok([rx?, tx?])
     }

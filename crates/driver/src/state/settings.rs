@@ -67,7 +67,7 @@ impl StateArea {
             return Err(StateError::Unreadable(text.to_owned()));
         }
         let (checksum, below) = (words[header::CHECKSUM], &words[..header::CHECKSUM]);
-        verify("header", checksum, below.iter().copied())?;
+        verify("header", area::checksum(below.iter().copied()), checksum)?;
         self.check_version(words[header::VERSION], words[header::READABLE_FROM])?;
         if words[header::BYTES] != area::BYTES {
             let bytes = words[header::BYTES];
