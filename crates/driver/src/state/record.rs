@@ -19,6 +19,13 @@ pub struct Progress {
     pub index: usize,
 }
 
+impl Progress {
+    /// Descriptors in use.
+    fn in_use(self) -> u64 {
+        self.taken.wrapping_sub(self.given)
+    }
+}
+
 /// What a driver that hands over knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
@@ -115,9 +122,8 @@ impl StateArea {
         }
         let mut checksum = area::checksum(self.record_words());
         for (slots, progress) in [(rx, record.rx), (tx, record.tx)] {
-            let count = progress.taken.wrapping_sub(progress.given) as usize;
             let add = |word| checksum = area::checksum_with(checksum, word);
-            slots.each_word(progress.index, count, add);
+            slots.each_word(progress.index, progress.in_use() as usize, add);
         }
         self.words.store(record::CHECKSUM, checksum, Release);
     }
@@ -137,14 +143,15 @@ impl StateArea {
     /// Where the record says that a driver was on a ring; its three words begin at `given`.
     fn noted(&self, given: usize, slots: &Slots) -> Result<Progress, StateError> {
         let [given, taken, index] = [given, given + 1, given + 2].map(|at| self.word(at));
-        let count = taken.wrapping_sub(given);
+        let noted = Progress { given, taken, index: index as usize };
+        let count = noted.in_use();
         if count > slots.len() as u64 || index >= slots.len() as u64 {
             return invalid(format!(
                 "the record has {count} descriptors in use from {index} on, of {}",
                 slots.len()
             ));
         }
-        Ok(Progress { given, taken, index: index as usize })
+        Ok(noted)
     }
 
     /// What the record's checksum is over, but for the slots.
@@ -155,10 +162,10 @@ impl StateArea {
 
 /// What is in use by a record, whose checksum goes on over the slots.
 fn named(slots: &Slots, noted: Progress, checksum: &mut u64) -> Result<InUse, StateError> {
-    let Progress { given, taken, index } = noted;
+    let Progress { given, index, .. } = noted;
     let mut tokens = Vec::with_capacity(slots.len());
     let mut wrong = None;
-    slots.each_word(index, taken.wrapping_sub(given) as usize, |word| {
+    slots.each_word(index, noted.in_use() as usize, |word| {
         *checksum = area::checksum_with(*checksum, word);
         let number = tokens.len();
         let count = given.wrapping_add(number as u64) as u32;
