@@ -62,7 +62,7 @@ fn form<T: FromStr + Display + PartialEq + Debug>(text: &str) {
     }
 }
 
-fn forms(text: &str) {
+fn form_by_line(text: &str) {
     for line in text.lines() {
         form::<Fault>(line);
         form::<Bus>(line);
@@ -98,44 +98,60 @@ fn plan(text: &str) {
     }
 }
 
+/// What means something in any of them.
+const WORDS: &[&str] = &[
+    "experiment = \"",
+    "[flags]\n",
+    "count = ",
+    "-",
+    "ns",
+    "ms",
+    "%",
+    "KB",
+    "1e300",
+    "inf",
+    "nan",
+    "true",
+    "[]",
+    "{}",
+    "'''",
+    "0x",
+    "p=",
+    "at=",
+    "every=",
+    "for=",
+    ",",
+    ":",
+];
+
+fn seeds() -> Seeds {
+    Seeds::of("plans", &made(), WORDS)
+}
+
+/// What one input stands for.
+fn text_of(seeds: &Seeds, input: &[u8]) -> String {
+    let bytes = seeds.input(&mut Unstructured::new(input));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn forms() {
+    let seeds = seeds();
+    bolero::check!().with_max_len(512).for_each(|input: &[u8]| {
+        let text = text_of(&seeds, input);
+        bounded(|| {
+            form_by_line(&text);
+            files(&text);
+        });
+    });
+}
+
+/// Beside `forms`, because it takes a thousand times as long: all flags of all experiments are made for it.
 #[test]
 fn plans() {
-    let words = &[
-        "experiment = \"",
-        "[flags]\n",
-        "count = ",
-        "-",
-        "ns",
-        "ms",
-        "%",
-        "KB",
-        "1e300",
-        "inf",
-        "nan",
-        "true",
-        "[]",
-        "{}",
-        "'''",
-        "0x",
-        "p=",
-        "at=",
-        "every=",
-        "for=",
-        ",",
-        ":",
-    ];
-    let seeds = Seeds::of("plans", &made(), words);
+    let seeds = seeds();
     bolero::check!().with_max_len(512).for_each(|input: &[u8]| {
-        let mut from = Unstructured::new(input);
-        let whole = from.int_in_range(0..=7u8) == Ok(0);
-        let text = String::from_utf8_lossy(&seeds.input(&mut from)).into_owned();
-        bounded(|| {
-            forms(&text);
-            files(&text);
-            // It takes a thousand times as long: all flags of all experiments are made for it.
-            if whole {
-                plan(&text);
-            }
-        });
+        let text = text_of(&seeds, input);
+        bounded(|| plan(&text));
     });
 }
