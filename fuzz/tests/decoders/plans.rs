@@ -146,7 +146,7 @@ fn forms() {
     });
 }
 
-/// Beside `forms`, because it takes a thousand times as long: all flags of all experiments are made for it.
+/// Beside `forms`, because it takes some thirty times as long: all flags of all experiments are made for it.
 #[test]
 fn plans() {
     let seeds = seeds();
