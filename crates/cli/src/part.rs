@@ -33,6 +33,8 @@ pub(crate) enum Part {
     Store,
     /// What else keeps something there
     StoreClient,
+    /// What starts the others
+    Starter,
 }
 
 /// Is that part until it ends.
@@ -46,6 +48,7 @@ pub(crate) fn run(part: &Part) -> ExitCode {
         Part::Echo => ("echo", programs::echo::main()),
         Part::Store => ("store", programs::store::main()),
         Part::StoreClient => ("store-client", programs::store_client::main()),
+        Part::Starter => ("starter", programs::starter::main()),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -27,6 +27,7 @@ mod resident;
 mod seat;
 mod seats;
 mod served;
+mod starter;
 mod store;
 mod succession;
 mod way;
@@ -157,6 +158,7 @@ impl ProcessTarget {
         let ProcessOptions { driver, dma_bytes, orders, mut above, shared_core, live, .. } =
             options;
         let place = (options.core, options.confined);
+        let starter = live.as_ref().and_then(|live| live.starter.as_ref());
         let mut store = data_store(live.as_ref())?;
         let packets = above.as_ref().and_then(|above| above.chain.memory.as_ref());
         let device =
@@ -176,7 +178,7 @@ impl ProcessTarget {
         let socket = store.as_mut().map(|store| store.client(FIRST_GENERATION)).transpose()?;
         let first = seats.prepare(socket)?;
         let (mut parts, part, console) =
-            Parts::start(&driver, layout::HELLO, &first.files(&seats.device), place)?;
+            Parts::start((&driver, starter), layout::HELLO, &first.files(&seats.device), place)?;
         let (end, report) = seats.add_first(first, part);
         seats.settle(live.as_ref(), &mut parts);
         let (requests, application) = match above {

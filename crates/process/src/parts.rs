@@ -7,6 +7,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
@@ -15,14 +16,17 @@ use warikomi_stack::Part;
 use warikomi_target::TargetError;
 use warikomi_target::console::console_pipe;
 use warikomi_target::group::{Group, Guard};
-use warikomi_target::sandbox::Sandbox;
 
-use crate::launch::{self, Launch};
+use crate::launch::{Before, Ground, Launch, Start};
 use crate::priority::{self, Claims, Wanted};
 use crate::resident::Resident;
+use crate::starter::Starter;
 
 /// Messages of a part that are thrown away in one look: it has nothing to say on its socket.
 const MESSAGES_PER_LOOK: usize = 16;
+
+/// How long what starts the others may take to end by itself.
+const STARTER_ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// A program, and what it is started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,8 +44,8 @@ pub(super) struct Running {
     name: &'static str,
     socket: OwnedFd,
     process: Process,
-    /// It has a driver's claim on its core.
-    raised: bool,
+    /// What it claims of its core, if that is not what it was started with.
+    claim: Option<i32>,
     /// How often the application got the processor during the reads that its creation waited for.
     read_dispatches: Option<u64>,
 }
@@ -50,6 +54,8 @@ pub(super) struct Running {
 pub(super) const DRIVER: &str = "driver";
 /// That of an application.
 pub(super) const APPLICATION: &str = "application";
+/// That of what starts the others.
+const STARTER: &str = "starter";
 
 /// A process that is starting or running.
 enum Process {
@@ -62,6 +68,10 @@ enum Process {
 }
 
 impl Running {
+    fn new(name: &'static str, socket: OwnedFd, process: Process) -> Running {
+        Running { name, socket, process, claim: None, read_dispatches: None }
+    }
+
     /// Its process id, once it has one.
     pub(super) fn id(&self) -> Option<u32> {
         match self.process {
@@ -84,6 +94,13 @@ impl Running {
         }
     }
 
+    /// Gives it its claim, or if it is just being started, as soon as it is.
+    fn set_claim(&self) {
+        if let (Some(nice), Some(id)) = (self.claim, self.id()) {
+            priority::claim(id, nice);
+        }
+    }
+
     /// Sends it a message with files.
     pub(super) fn tell(&self, message: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
         warikomi_shared::send(&self.socket, message, files)
@@ -100,9 +117,11 @@ pub(super) struct Parts {
     above: Vec<Running>,
     group: Group,
     console: OwnedFd,
-    core: Option<usize>,
+    ground: Ground,
+    /// What starts them, if that is not we.
+    starter: Option<u32>,
     confined: bool,
-    /// What each claims of it.
+    /// What each claims of its core.
     claims: Claims,
     /// Programs that are held in memory.
     resident: Resident,
@@ -121,38 +140,42 @@ pub(super) enum PartFailure {
 }
 
 impl Parts {
-    /// Starts the first driver on a core, confined or not, and hands it `files`; also gives the reading end of what all
-    /// parts print.
+    /// Starts the first driver on a core, confined or not, and hands it `files`; it and all others are started by
+    /// `starter`, if there is one. Also gives the reading end of what all parts print.
     pub(super) fn start(
-        driver: &Program,
+        (driver, starter): (&Program, Option<&Program>),
         hello: &[u8],
         files: &[BorrowedFd<'_>],
         (core, confined): (Option<usize>, bool),
     ) -> Result<(Parts, Running, File), TargetError> {
         let (console, console_end) = console_pipe()?;
-        let (mut command, socket) = handed(driver, &console_end, hello, files)?;
         let nothing = Path::new("");
-        let guard = Guard::start(nothing, nothing)?;
-        let sandbox = confined.then(|| Sandbox::of_program(&driver.path));
-        let group = Group::start(guard, &mut command, core, sandbox.as_ref())
-            .map_err(|error| cannot_run(DRIVER, driver, error))?;
-        let process = Process::Started(group.leader());
-        let parts = Parts {
+        let mut group = Group::new(Guard::start(nothing, nothing)?);
+        let mut ground = Ground { core, roster: group.roster().clone(), starter: None };
+        let mut starter_id = None;
+        if let Some(program) = starter {
+            let mut command = command(program);
+            command.stdout(share(&console_end)?).stderr(share(&console_end)?);
+            let (starter, leader) = Starter::start(command, core)
+                .map_err(|error| cannot_run(STARTER, program, error))?;
+            starter_id = Some(group.add(leader.listed(group.roster())));
+            ground.starter = Some(Arc::new(starter));
+        }
+        let mut parts = Parts {
             above: Vec::new(),
             group,
             console: console_end,
-            core,
+            ground,
+            starter: starter_id,
             confined,
             claims: Claims::Equal,
             resident: Resident::default(),
             holds_programs: false,
             creation_reads: 0,
         };
-        Ok((
-            parts,
-            Running { name: DRIVER, socket, process, raised: false, read_dispatches: None },
-            console,
-        ))
+        let (ours, theirs) = handed(hello, files)?;
+        let first = parts.running(DRIVER, driver, (ours, theirs), confined)?;
+        Ok((parts, first, console))
     }
 
     /// What parts claim that are started from now on, and what is read before drivers are. Their programs are held in
@@ -185,17 +208,18 @@ impl Parts {
 
     /// A driver has, or is about to get, the device.
     pub(super) fn raise(&self, driver: &mut Running) {
-        if let (Some(nice), false, Some(id)) = (self.claims.at_device(), driver.raised, driver.id())
-        {
-            priority::claim(id, nice);
-            driver.raised = true;
+        let nice = self.claims.at_device();
+        if nice.is_some() && driver.claim != nice {
+            driver.claim = nice;
+            driver.set_claim();
         }
     }
 
     /// A driver that is being started no longer comes after everything.
-    pub(super) fn make_equal(&self, driver: &Running) {
-        if let (true, false, Some(id)) = (self.are_drivers_first(), driver.raised, driver.id()) {
-            priority::claim(id, priority::EQUAL);
+    pub(super) fn make_equal(&self, driver: &mut Running) {
+        if self.are_drivers_first() && driver.claim.is_none() {
+            driver.claim = Some(priority::EQUAL);
+            driver.set_claim();
         }
     }
 
@@ -206,24 +230,24 @@ impl Parts {
         part: Part,
         is_users_own: bool,
     ) -> Result<(), TargetError> {
-        let name = part.name;
-        let sandbox = self.sandbox(program).filter(|_| !is_users_own);
-        let mut command = command(program, &self.console)?;
-        let socket = part.prepare(&mut command);
-        let id = self
-            .group
-            .join(&mut command, self.core, sandbox.as_ref())
-            .map_err(|error| cannot_run(name, program, error))?;
-        let part = Running {
-            name,
-            socket,
-            process: Process::Started(id),
-            raised: false,
-            read_dispatches: None,
-        };
+        let confined = self.confined && !is_users_own;
+        let part = self.running(part.name, program, (part.ours, part.theirs), confined)?;
         self.claim(&part);
         self.above.push(part);
         Ok(())
+    }
+
+    /// Starts a part, with both ends of its socket, and waits until it runs.
+    fn running(
+        &mut self,
+        name: &'static str,
+        program: &Program,
+        (ours, theirs): (OwnedFd, OwnedFd),
+        confined: bool,
+    ) -> Result<Running, TargetError> {
+        let start = Start { confined, ..self.prepared(program, theirs)? };
+        let leader = self.ground.start(start).map_err(|error| cannot_run(name, program, error))?;
+        Ok(Running::new(name, ours, Process::Started(self.group.add(leader))))
     }
 
     /// Begins to start a process, a driver that is wanted or another part, and hands it `files`. A thread does it: to
@@ -236,33 +260,26 @@ impl Parts {
         hello: &[u8],
         files: &[BorrowedFd<'_>],
     ) -> Result<Running, TargetError> {
-        let (mut command, socket) = handed(program, &self.console, hello, files)?;
-        self.group.admit(&mut command);
+        let (ours, theirs) = handed(hello, files)?;
         let (nice, reads) = match wanted {
             Some(wanted) => (self.claims.of_driver(wanted), self.creation_reads),
             None => (self.claims.at_start(name), 0),
         };
-        let how = launch::How {
-            core: self.core,
-            nice,
-            reads,
-            application: self.id_above(APPLICATION),
-            sandbox: self.sandbox(program),
-            resident: self.resident.clone(),
-        };
-        let launch = Launch::begin(command, how)?;
-        Ok(Running {
-            name,
-            socket,
-            process: Process::Starting(launch),
-            raised: false,
-            read_dispatches: None,
-        })
+        let start = Start { nice, ..self.prepared(program, theirs)? };
+        let application = self.id_above(APPLICATION);
+        let before = Before { reads, application, resident: self.resident.clone() };
+        let launch = Launch::begin(start, self.ground.clone(), before)?;
+        Ok(Running::new(name, ours, Process::Starting(launch)))
     }
 
-    /// What a part that runs this program may do, if that is less than the user may.
-    fn sandbox(&self, program: &Program) -> Option<Sandbox> {
-        self.confined.then(|| Sandbox::of_program(&program.path))
+    /// What starts a program as a part: confined as all are, and with the usual claim. The socket of a part is its
+    /// standard input: the one descriptor that a process is started with without any other process, started at the same
+    /// moment, getting it, too.
+    fn prepared(&self, program: &Program, socket: OwnedFd) -> Result<Start, TargetError> {
+        let mut command = command(program);
+        command.env(SOCKET_VARIABLE, "0");
+        let output = share(&self.console)?;
+        Ok(Start { command, input: socket, output, nice: None, confined: self.confined })
     }
 
     /// Process id of a part above the driver, by its name.
@@ -283,8 +300,11 @@ impl Parts {
         (part.id().is_some() && is_closed(&part.socket)).then_some(PartFailure::HungUp(part.name))
     }
 
-    /// What is wrong with anything above the driver.
+    /// What is wrong with anything above the driver, or with what starts all.
     pub(super) fn failure_above(&mut self) -> Option<PartFailure> {
+        if let Some(status) = self.starter.and_then(|id| self.group.exit_status(id)) {
+            return Some(PartFailure::Ended(STARTER, status.to_string()));
+        }
         let mut above = std::mem::take(&mut self.above);
         let failure = above.iter_mut().find_map(|part| self.failure_of(part));
         self.above = above;
@@ -310,10 +330,11 @@ impl Parts {
             part.process = match started {
                 Ok(launched) => {
                     part.read_dispatches = launched.read_dispatches;
-                    Process::Started(self.group.add(launched.child))
+                    Process::Started(self.group.add(launched.leader))
                 }
                 Err(error) => Process::NotStarted(format!("it cannot be started: {error}")),
             };
+            part.set_claim();
         }
         match &part.process {
             Process::Starting(_) => None,
@@ -355,7 +376,16 @@ impl Parts {
 
     /// Ends all of them.
     pub(super) fn end(&mut self) -> Result<(), TargetError> {
-        self.group.end()
+        let others = self.group.end_others();
+        // Without a socket what starts them ends by itself, with what it was just starting.
+        self.ground.starter = None;
+        if let Some(id) = self.starter.take() {
+            let deadline = Instant::now() + STARTER_ENDS_WITHIN;
+            while self.group.exit_status(id).is_none() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        others.and(self.group.end())
     }
 }
 
@@ -363,31 +393,22 @@ fn cannot_run(part: &'static str, program: &Program, error: io::Error) -> Target
     TargetError::CannotRun { part, path: program.path.clone(), error }
 }
 
-/// The socket of a part is its standard input: the one descriptor that a process is started with
-/// without any other process, started at the same moment, getting it, too.
-fn command(program: &Program, console: &OwnedFd) -> Result<Command, TargetError> {
-    let share = || console.try_clone().map_err(TargetError::system("cannot share a pipe"));
+fn command(program: &Program) -> Command {
     let mut command = Command::new(&program.path);
+    let variables = program.environment.iter().map(|(name, value)| (name, value));
+    command.args(&program.arguments).envs(variables);
     command
-        .args(&program.arguments)
-        .envs(program.environment.iter().map(|(name, value)| (name, value)))
-        .stdout(share()?)
-        .stderr(share()?);
-    Ok(command)
 }
 
-/// A program's command with our end of its socket, in which a message with its files waits.
-fn handed(
-    program: &Program,
-    console: &OwnedFd,
-    hello: &[u8],
-    files: &[BorrowedFd<'_>],
-) -> Result<(Command, OwnedFd), TargetError> {
+fn share(console: &OwnedFd) -> Result<OwnedFd, TargetError> {
+    console.try_clone().map_err(TargetError::system("cannot share a pipe"))
+}
+
+/// Our end of a part's socket and its own, in which a message with its files waits.
+fn handed(hello: &[u8], files: &[BorrowedFd<'_>]) -> Result<(OwnedFd, OwnedFd), TargetError> {
     let (ours, theirs) = sockets()?;
     send(&ours, hello, files)?;
-    let mut command = command(program, console)?;
-    command.env(SOCKET_VARIABLE, "0").stdin(theirs);
-    Ok((command, ours))
+    Ok((ours, theirs))
 }
 
 /// Both ends of a socket.

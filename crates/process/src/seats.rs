@@ -138,7 +138,7 @@ impl Seats {
     pub(super) fn hasten(&mut self, generation: u32, wanted: Wanted, parts: &Parts) {
         match (self.get(generation), wanted) {
             (Some(seat), Wanted::AtOnce) => parts.raise(&mut seat.part),
-            (Some(seat), Wanted::Soon) => parts.make_equal(&seat.part),
+            (Some(seat), Wanted::Soon) => parts.make_equal(&mut seat.part),
             (_, Wanted::Later) | (None, _) => {}
         }
     }

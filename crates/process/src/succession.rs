@@ -19,13 +19,16 @@ pub struct Succession {
     pub priorities: Option<Priorities>,
     /// Reads from a disk that the creation of a driver process waits for.
     pub creation_reads: u32,
+    /// The program that starts all others, in a session that is not ours. Without it all are in ours: then a thread of
+    /// ours on their core has its claim among theirs.
+    pub starter: Option<Program>,
 }
 
 impl Succession {
-    /// In this way, by such a store, and nothing made hard.
+    /// In this way, by such a store, in our session, and nothing made hard.
     pub fn of(way: Way, store: StoreOptions) -> Succession {
         let store = (way == Way::DataStore).then_some(store);
-        Succession { way, store, priorities: None, creation_reads: 0 }
+        Succession { way, store, priorities: None, creation_reads: 0, starter: None }
     }
 }
 

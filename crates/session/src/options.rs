@@ -189,6 +189,8 @@ pub struct LiveOptions {
     pub priorities: Option<Priorities>,
     /// Reads from a disk that the creation of a driver process waits for.
     pub creation_reads: u32,
+    /// All processes are in a session of their own; not where a thread of ours is to have its claim among theirs.
+    pub own_session: bool,
 }
 
 impl LiveOptions {
@@ -201,6 +203,7 @@ impl LiveOptions {
             store_interval: USUAL_STORE_INTERVAL,
             priorities: None,
             creation_reads: 0,
+            own_session: true,
         }
     }
 
@@ -213,7 +216,8 @@ impl LiveOptions {
             clients: self.store_clients,
             client_interval: self.store_interval,
         };
-        Succession { priorities, creation_reads, ..Succession::of(way, store) }
+        let starter = self.own_session.then(|| program("starter"));
+        Succession { priorities, creation_reads, starter, ..Succession::of(way, store) }
     }
 }
 

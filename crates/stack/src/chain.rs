@@ -75,14 +75,15 @@ pub struct ChainOptions {
 pub struct Part {
     /// Its name: `warikomi part NAME`.
     pub name: &'static str,
-    theirs: OwnedFd,
-    ours: OwnedFd,
+    /// Its end of its socket, which is to be its standard input, and nobody else's once it runs.
+    pub theirs: OwnedFd,
+    /// Our end: it hangs up when the part is gone, and the part ends when it is dropped.
+    pub ours: OwnedFd,
 }
 
 impl Part {
-    /// Completes the command that starts it: its standard input, and the variable that says so. What
-    /// comes back is our end of its socket: it hangs up when the part is gone, and the part ends when
-    /// it is dropped. The command must be dropped once the part runs.
+    /// Completes the command that starts it: its standard input, and the variable that says so; our end of its socket.
+    /// The command must be dropped once the part runs.
     pub fn prepare(self, command: &mut Command) -> OwnedFd {
         command.stdin(self.theirs).env(SOCKET_VARIABLE, "0");
         self.ours

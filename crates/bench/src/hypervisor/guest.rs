@@ -221,6 +221,8 @@ impl Target for Guest {
         match self.qemu.exit_status() {
             None => Ok(()),
             Some(status) => {
+                // It may have printed its last words behind the look at its console.
+                self.console.drain_all();
                 let (status, console) = (status.to_string(), self.console());
                 Err(TargetError::PartEnded { part: "hypervisor", status, console })
             }

@@ -22,7 +22,7 @@ use warikomi_protocol::commands::mac_text;
 use warikomi_target::TargetError;
 use warikomi_target::console::console_pipe;
 use warikomi_target::cores::{Cores, allowed_cores};
-use warikomi_target::group::{Group, Guard};
+use warikomi_target::group::{Group, Guard, in_our_session};
 
 /// The program, and Debian's package that has it.
 pub(super) const PROGRAM: &str = "qemu-system-x86_64";
@@ -100,6 +100,7 @@ pub(super) struct Boot {
 /// A running QEMU; dropping it ends it.
 pub(super) struct Qemu {
     group: Group,
+    id: u32,
 }
 
 /// Our ends of what it was given.
@@ -133,10 +134,13 @@ impl Qemu {
             fcntl(end, FcntlArg::F_SETFD(FdFlag::empty()))
                 .map_err(TargetError::errno("cannot hand a socket to QEMU"))?;
         }
-        let group = Group::start(guard, &mut command, None, None).map_err(|error| {
-            TargetError::CannotRun { part: "hypervisor", path: boot.program.clone(), error }
-        })?;
-        let qemu = Qemu { group };
+        let (group, id) = Group::start(guard, (None, None), || in_our_session(&mut command))
+            .map_err(|error| TargetError::CannotRun {
+                part: "hypervisor",
+                path: boot.program.clone(),
+                error,
+            })?;
+        let qemu = Qemu { group, id };
         qemu.place(cores)?;
         Ok((qemu, Ends { wire, agent, console }))
     }
@@ -163,11 +167,11 @@ impl Qemu {
 
     /// The thread that plays the card: the first one.
     pub(super) fn id(&self) -> u32 {
-        self.group.leader()
+        self.id
     }
 
     pub(super) fn exit_status(&mut self) -> Option<ExitStatus> {
-        self.group.exit_status(self.id())
+        self.group.exit_status(self.id)
     }
 
     pub(super) fn stop(&mut self) -> Result<(), TargetError> {

@@ -86,6 +86,17 @@ fn a_qemu_that_does_not_know_what_it_is_asked_for_ends_with_its_own_words() {
 }
 
 #[test]
+fn a_qemu_that_prints_much_before_it_ends_is_told_of_with_its_last_words() {
+    // More than is read in one look, which is all that there may be between the last words and the end.
+    let fake = FakeQemu::new("head -c 500000 /dev/zero | tr '\\0' '\\n'; echo it is over; exit 1");
+    for _ in 0..5 {
+        let Err(error) = fake.start(Duration::from_secs(30)) else { panic!("it was ready") };
+        let said = error.to_string();
+        assert!(said.contains("it is over"), "{said}");
+    }
+}
+
+#[test]
 fn kvm_that_fails_for_one_card_is_not_tried_for_the_next() {
     let fake = FakeQemu::new("exit 1");
     let mut result = RunResult::new("bench", TimeBase::Real, Machine::default());

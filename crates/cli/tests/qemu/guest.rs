@@ -17,7 +17,7 @@ use warikomi_protocol::commands::{Counters, LoadDriver, WaitInterface, mac_text}
 use warikomi_protocol::{CHANNEL_PARAMETER, Request, answers};
 use warikomi_target::agent::{Agent, AgentLine};
 use warikomi_target::console::{Console, console_pipe};
-use warikomi_target::group::{Group, Guard};
+use warikomi_target::group::{Group, Guard, in_our_session};
 use warikomi_target::request::over_line;
 use warikomi_target::{CardId, ConsoleTail, Pass, Slot, Target, TargetCounters, TargetError, wait};
 use warikomi_testbench::{qemu, skipped};
@@ -231,10 +231,11 @@ impl Machine {
         command.stdin(Stdio::null()).stdout(console_end.try_clone().unwrap()).stderr(console_end);
         let guard = Guard::start(Path::new(""), Path::new("")).unwrap();
         fcntl(&its_agent, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
-        let group = Group::start(guard, &mut command, None, None).unwrap();
+        let (group, id) =
+            Group::start(guard, (None, None), || in_our_session(&mut command)).unwrap();
         let line = AgentLine::new(agent).unwrap();
         let clock = Clock::Real(TscClock::with_frequency(warikomi_clock::read_tsc(), COUNTER_HZ));
-        let mut guest = Guest { group, line, console: Console::new(console), clock };
+        let mut guest = Guest { group, id, line, console: Console::new(console), clock };
         let ready =
             wait::until(&mut guest, BOOT_WITHIN, |guest| guest.line.ready().map(|_| ())).unwrap();
         assert!(ready.is_some(), "the agent does not report: {}", guest.console());
@@ -245,6 +246,7 @@ impl Machine {
 /// A guest that has booted; dropping it ends it.
 pub(crate) struct Guest {
     group: Group,
+    id: u32,
     line: AgentLine,
     console: Console,
     clock: Clock,
@@ -289,7 +291,7 @@ impl Target for Guest {
             let message = message.to_owned();
             return Err(TargetError::Panicked { message, console: self.console() });
         }
-        match self.group.exit_status(self.group.leader()) {
+        match self.group.exit_status(self.id) {
             None => Ok(()),
             Some(status) => {
                 self.console.drain_all();
@@ -328,7 +330,7 @@ impl Target for Guest {
     }
 
     fn process_id(&self) -> u32 {
-        self.group.leader()
+        self.id
     }
 
     /// QEMU and the command have the cores: a test that waits lets them run.

@@ -279,6 +279,8 @@ impl Plan {
             store_interval: Span::from_ps((self.store_interval_ns * 1e3) as u64),
             priorities: claims::priorities(&self.priorities),
             creation_reads: self.creation_io,
+            // The supervisor is a thread of ours, on their core.
+            own_session: !self.one_core,
             ..LiveOptions::of(way)
         }
     }

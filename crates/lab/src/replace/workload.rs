@@ -138,12 +138,13 @@ impl<'a> Bench<'a> {
 
     /// What beside a driver may keep it from being warm in time, behind what is said of one.
     pub(super) fn may_hold_up_starts(&self) -> &'static str {
+        // Only then are drivers in our session.
         match self.session.machine.sessions_grouped {
-            Some(true) => {
+            Some(true) if self.plan.one_core => {
                 "; this system shares its cores out by session, which may hold a driver's start up for seconds: \
                  `sysctl kernel.sched_autogroup_enabled=0` ends that"
             }
-            Some(false) | None => "",
+            _ => "",
         }
     }
 

@@ -54,6 +54,7 @@ fn part() {
         "own application" => own_application::main(),
         "store" => programs::store::main(),
         "store-client" => programs::store_client::main(),
+        "starter" => programs::starter::main(),
         other => panic!("there is no part {other}"),
     };
     if let Err(error) = &ended {

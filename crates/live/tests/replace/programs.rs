@@ -90,6 +90,7 @@ fn part() {
         "application" => programs::application::main(),
         "store" => programs::store::main(),
         "store-client" => programs::store_client::main(),
+        "starter" => programs::starter::main(),
         other => {
             let how = ALL_BAD.into_iter().find(|known| format!("{known:?}") == other);
             BadDriver::attach(how.unwrap()).live();

@@ -86,7 +86,10 @@ impl Rig {
             core: None,
             // Other tests run at the same time.
             shared_core: true,
-            live: Some(Succession::of(policy.way, store)),
+            live: Some(Succession {
+                starter: Some(above("starter")),
+                ..Succession::of(policy.way, store)
+            }),
             confined: true,
         };
         let started = ProcessTarget::start(options, nic, clock, Interrupted::default());

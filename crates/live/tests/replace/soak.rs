@@ -51,14 +51,14 @@ impl Holdings {
 struct Process {
     state: String,
     parent: String,
-    group: String,
+    session: String,
 }
 
 fn processes() -> impl Iterator<Item = Process> {
     std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
         let mut fields = stat.rsplit(") ").next()?.split(' ').map(str::to_owned);
-        Some(Process { state: fields.next()?, parent: fields.next()?, group: fields.next()? })
+        Some(Process { state: fields.next()?, parent: fields.next()?, session: fields.nth(1)? })
     })
 }
 
@@ -114,15 +114,15 @@ fn when_the_supervisor_is_killed_everything_ends() {
     for wait_ms in [0, 30, 200] {
         let mut service = alone("soak::for_ever").stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(service.stdout.take().unwrap()).lines();
-        let group = lines.find_map(|line| line.unwrap().strip_prefix("group ").map(str::to_owned));
-        let group = group.unwrap();
+        let named = |line: String| line.strip_prefix("session ").map(str::to_owned);
+        let session = lines.find_map(|line| named(line.unwrap())).unwrap();
         std::thread::sleep(Duration::from_millis(wait_ms));
         service.kill().unwrap();
         service.wait().unwrap();
         let deadline = Instant::now() + LONG;
-        let lives = |process: &Process| process.group == group && process.state != "Z";
+        let lives = |process: &Process| process.session == session && process.state != "Z";
         while processes().any(|process| lives(&process)) {
-            assert!(Instant::now() < deadline, "processes of the group {group} stay");
+            assert!(Instant::now() < deadline, "processes of the session {session} stay");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -136,8 +136,11 @@ fn for_ever() {
         return;
     }
     let mut rig = Rig::new(patient(Way::SharedState));
-    // The first driver leads the group.
-    println!("\ngroup {}", rig.target.seat(1).unwrap().process_id.unwrap());
+    // All parts are in one, which is not ours.
+    let first = rig.target.seat(1).unwrap().process_id.unwrap();
+    let session = nix::unistd::getsid(Some(nix::unistd::Pid::from_raw(first as i32))).unwrap();
+    assert_ne!(Ok(session), nix::unistd::getsid(None));
+    println!("\nsession {session}");
     loop {
         replace_many(&mut rig, 1);
     }

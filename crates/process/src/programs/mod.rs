@@ -14,6 +14,7 @@ mod pinger;
 mod port;
 pub mod sender;
 pub mod stack;
+pub mod starter;
 pub mod store;
 pub mod store_client;
 mod tell;

@@ -9,6 +9,7 @@ mod sandbox;
 mod scribble;
 mod seats;
 mod speed;
+mod starter;
 
 use std::time::Duration;
 

@@ -76,8 +76,13 @@ fn with_everything(driver: Program) -> ProcessOptions {
     })
     .unwrap();
     (chain.parts, chain.control) = (Vec::new(), None);
-    let succession =
-        Succession { way: Way::SharedState, store: None, priorities: None, creation_reads: 0 };
+    let succession = Succession {
+        way: Way::SharedState,
+        store: None,
+        priorities: None,
+        creation_reads: 0,
+        starter: None,
+    };
     ProcessOptions {
         above: Some(Above { chain, program: no_program, application: None }),
         live: Some(succession),

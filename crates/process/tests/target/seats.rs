@@ -9,8 +9,13 @@ use crate::drivers::{Behaviour, program};
 use crate::leaks::is_alive;
 use crate::{LONG, options, try_start};
 
-const USUAL: Succession =
-    Succession { way: Way::SharedState, store: None, priorities: None, creation_reads: 0 };
+pub(crate) const USUAL: Succession = Succession {
+    way: Way::SharedState,
+    store: None,
+    priorities: None,
+    creation_reads: 0,
+    starter: None,
+};
 
 fn live(behaviour: Behaviour) -> ProcessTarget {
     live_as(behaviour, USUAL)
@@ -22,7 +27,7 @@ fn live_as(behaviour: Behaviour, succession: Succession) -> ProcessTarget {
 }
 
 /// A process's nice value (proc(5), `/proc/[pid]/stat`: the 19th value; the second ends with the last bracket).
-fn nice_of(process_id: u32) -> i32 {
+pub(crate) fn nice_of(process_id: u32) -> i32 {
     let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).unwrap();
     let behind_name = stat.rsplit_once(')').unwrap().1;
     behind_name.split_whitespace().nth(16).unwrap().parse().unwrap()
@@ -41,6 +46,19 @@ fn drivers_have_the_priority_that_they_were_given_from_their_start_on() {
     assert!(!target.are_drivers_first());
     target.serve_seat(second);
     assert_eq!(nice_of(target.seat(second).unwrap().process_id.unwrap()), 7);
+}
+
+#[test]
+fn a_driver_that_gets_the_device_before_it_is_known_to_run_comes_first_all_the_same() {
+    let mut target = live(Behaviour::Good);
+    let first = target.served();
+    let second = target.prepare(&program(Behaviour::Good), Wanted::Soon).unwrap();
+    assert_eq!(target.seat(second).unwrap().process_id, None);
+    target.serve_seat(second);
+    until(&mut target, |target| target.seat(second).unwrap().process_id.is_some());
+    let nice = [first, second].map(|of| nice_of(target.seat(of).unwrap().process_id.unwrap()));
+    let usual = nice_of(std::process::id());
+    assert_eq!(nice, if target.are_drivers_first() { [-10, -10] } else { [usual, usual] });
 }
 
 #[test]
@@ -70,7 +88,7 @@ fn a_target_ends_with_drivers_that_are_just_being_started() {
 }
 
 /// Serves until something is so.
-fn until(target: &mut ProcessTarget, mut done: impl FnMut(&mut ProcessTarget) -> bool) {
+pub(crate) fn until(target: &mut ProcessTarget, mut done: impl FnMut(&mut ProcessTarget) -> bool) {
     let deadline = Instant::now() + LONG;
     while !done(target) {
         assert!(Instant::now() < deadline, "nothing happens any more{}", target.console());

@@ -22,7 +22,7 @@ use super::calendar::Calendar;
 use super::options::{Attachment, LaunchOptions};
 use crate::TargetError;
 use crate::console::console_pipe;
-use crate::group::{Group, Guard};
+use crate::group::{Group, Guard, in_our_session};
 use crate::sandbox::Sandbox;
 
 /// Where the kernel keeps its memory: a file system in memory.
@@ -59,6 +59,7 @@ const SEED_VARIABLE: &str = "WARIKOMI_SEED";
 /// The running kernel.
 pub(super) struct Process {
     group: Group,
+    id: u32,
     dir: Option<TempDir>,
     _socket: SocketFile,
 }
@@ -115,20 +116,21 @@ impl Process {
         let fixed = in_step.then(FixedAddresses::for_children).transpose();
         let _fixed = fixed.map_err(TargetError::errno("cannot fix addresses (personality)"))?;
         let sandbox = options.confined.then(|| sandbox_of(options, dir.path()));
-        let group = Group::start(guard, &mut command, options.core, sandbox.as_ref())
+        let place = (options.core, sandbox.as_ref());
+        let (group, id) = Group::start(guard, place, || in_our_session(&mut command))
             .map_err(|error| TargetError::CannotStart { path: options.kernel.clone(), error })?;
-        let process = Process { group, dir: Some(dir), _socket: socket };
+        let process = Process { group, id, dir: Some(dir), _socket: socket };
         Ok((process, Channels { listener, agent: ours, console, calendar }))
     }
 
     /// The exit status, once the kernel has ended.
     pub(super) fn exit_status(&mut self) -> Option<ExitStatus> {
-        self.group.exit_status(self.group.leader())
+        self.group.exit_status(self.id)
     }
 
     /// Process id of the kernel, for a debugger.
     pub(super) fn id(&self) -> u32 {
-        self.group.leader()
+        self.id
     }
 
     /// Whether it stands still because a debugger holds it, or something has stopped it.

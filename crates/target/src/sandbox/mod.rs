@@ -17,7 +17,6 @@ mod user;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
 use std::sync::LazyLock;
 use std::thread;
 
@@ -25,6 +24,8 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
     RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::waitpid;
 use procfs::process::all_processes;
 use rustix::process::{Pid, Resource, Rlimit, geteuid, getrlimit, prlimit};
 use rustix::thread::{
@@ -165,25 +166,25 @@ impl Sandbox {
         self
     }
 
-    /// Starts a process in it.
-    pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
-        let started = thread::scope(|scope| scope.spawn(|| self.spawn_last(command)).join());
-        started.unwrap_or_else(|_| Err(io::Error::other("the thread that starts it failed")))
-    }
-
-    /// The same, in a thread that does nothing afterwards: it is confined, too.
-    pub fn spawn_last(&self, command: &mut Command) -> io::Result<Child> {
+    /// Starts a process in it, as a child of ours.
+    pub fn spawn(
+        &self,
+        start: impl FnOnce() -> io::Result<nix::unistd::Pid> + Send,
+    ) -> io::Result<nix::unistd::Pid> {
         // Counted by a thread to which `/proc` is open.
         let user = self.own_user();
         let processes = if user.is_some() { FURTHER_PROCESSES } else { *PROCESSES };
-        self.confine_this_thread(user)?;
-        let mut child = command.spawn()?;
-        if let Err(error) = self.limit(&child, processes) {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(error);
-        }
-        Ok(child)
+        let confined = || {
+            self.confine_this_thread(user)?;
+            let child = start()?;
+            self.limit(child, processes).inspect_err(|_| {
+                // One that has ended already is what is wanted.
+                let _ = kill(child, Signal::SIGKILL).and_then(|()| waitpid(child, None));
+            })?;
+            Ok(child)
+        };
+        let started = thread::scope(|scope| scope.spawn(confined).join());
+        started.unwrap_or_else(|_| Err(io::Error::other("the thread that starts it failed")))
     }
 
     /// The user of a program that has no files of its own, if that is to be another than ours.
@@ -231,8 +232,8 @@ impl Sandbox {
             .add_rules(path_beneath_rules(&self.owns, all))
     }
 
-    fn limit(&self, child: &Child, processes: u64) -> io::Result<()> {
-        let pid = Pid::from_child(child);
+    fn limit(&self, child: nix::unistd::Pid, processes: u64) -> io::Result<()> {
+        let pid = Pid::from_raw(child.as_raw());
         let limits = [
             (Resource::Data, self.memory_bytes),
             (Resource::Fsize, Some(self.file_bytes)),
@@ -243,7 +244,7 @@ impl Sandbox {
             let ours = getrlimit(resource);
             let least = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
             let limit = Rlimit { current: least(ours.current), maximum: least(ours.maximum) };
-            prlimit(Some(pid), resource, limit)?;
+            prlimit(pid, resource, limit)?;
         }
         Ok(())
     }
@@ -252,19 +253,31 @@ impl Sandbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Stdio;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    use nix::sys::wait::WaitStatus;
+
+    /// Starts a process by a command.
+    fn start(command: &mut Command) -> io::Result<nix::unistd::Pid> {
+        Ok(nix::unistd::Pid::from_raw(command.spawn()?.id().cast_signed()))
+    }
 
     /// What a shell says of a command, and whether it succeeded.
     fn shell(sandbox: Option<&Sandbox>, script: &str) -> (String, bool) {
+        let (mut printed, output) = io::pipe().unwrap();
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped());
-        command.stderr(Stdio::null());
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
         let child = match sandbox {
-            Some(sandbox) => sandbox.spawn(&mut command).unwrap(),
-            None => command.spawn().unwrap(),
+            Some(sandbox) => sandbox.spawn(|| start(&mut command)),
+            None => start(&mut command),
         };
-        let output = child.wait_with_output().unwrap();
-        (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success())
+        // Our end of what it prints into goes with it.
+        drop(command);
+        let mut said = String::new();
+        printed.read_to_string(&mut said).unwrap();
+        let succeeded = matches!(waitpid(child.unwrap(), None).unwrap(), WaitStatus::Exited(_, 0));
+        (said, succeeded)
     }
 
     fn of_shell() -> Sandbox {
@@ -299,11 +312,11 @@ mod tests {
     fn it_has_no_capabilities_and_can_get_none() {
         // Read by us: nothing of /proc is open to it.
         let mut command = Command::new("/bin/sleep");
-        let mut child = of_shell().spawn(command.arg("1000")).unwrap();
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-        let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let child = of_shell().spawn(|| start(command.arg("1000"))).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{child}/status")).unwrap();
+        let limits = std::fs::read_to_string(format!("/proc/{child}/limits")).unwrap();
+        kill(child, Signal::SIGKILL).unwrap();
+        waitpid(child, None).unwrap();
         let line = |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap();
         for name in ["CapInh:", "CapPrm:", "CapEff:"] {
             assert!(line(name).ends_with("\t0000000000000000"), "{}", line(name));
@@ -367,12 +380,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_started_is_an_error() {
-        let missing = of_shell().spawn(&mut Command::new("/no/such/program")).unwrap_err();
-        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        let missing = of_shell().spawn(|| start(&mut Command::new("/no/such/program")));
+        assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
         let own = tempfile::tempdir().unwrap();
         std::fs::copy("/bin/true", own.path().join("true")).unwrap();
         let mut command = Command::new(own.path().join("true"));
-        let refused = of_shell().spawn(&mut command).is_err();
+        let refused = of_shell().spawn(|| start(&mut command)).is_err();
         assert_eq!(refused, closes_files());
     }
 
