@@ -1,7 +1,8 @@
 //! The processes of a target, and their end.
 //!
-//! Each process [leads](Leader) a group of its own, with what it starts itself, and is ended with the whole of it. A [guard](Guard), a shell that waits for its standard input to close, does that when we are gone,
-//! however we went, and removes what we would have.
+//! Each process [leads](Leader) a group of its own, with what it starts itself, and is ended with the whole of it. A
+//! [guard](Guard), a shell that waits for its standard input to close, does that when we are gone, however we went, and
+//! removes what we would have.
 
 mod guard;
 mod leader;
@@ -86,11 +87,11 @@ impl Group {
     }
 }
 
-fn end(mut leaders: Vec<&mut Leader>) -> Result<(), TargetError> {
+fn end(leaders: Vec<&mut Leader>) -> Result<(), TargetError> {
     leaders.iter().for_each(|leader| leader.kill());
     let deadline = Instant::now() + DEATH_TIMEOUT;
-    let left = leaders.iter_mut().filter_map(|leader| (!leader.end(deadline)).then_some(()));
-    if left.count() == 0 {
+    let are_gone = leaders.into_iter().map(|leader| leader.end(deadline));
+    if are_gone.filter(|is_gone| !is_gone).count() == 0 {
         return Ok(());
     }
     let error = io::Error::new(ErrorKind::TimedOut, "they survived SIGKILL for 5 s");
