@@ -7,17 +7,16 @@ use warikomi_session::Session;
 
 use crate::Error;
 
-/// The processes of a target's group that are no parts of it. What they started in a group of their own is not found.
+/// What the parts of a target have started: each leads a group. What is in a group of its own is not found.
 pub(super) fn of(session: &Session) -> Result<Vec<u32>, Error> {
     let parts = session.target.process_ids();
-    let group = session.target.process_id() as i32;
     let cannot = |error| Error::CpuTime(io::Error::other(error));
     let all = all_processes().map_err(cannot)?;
     // One that ends meanwhile is none.
     let stats = all.filter_map(|process| process.ok()?.stat().ok());
     let found: Vec<u32> = stats
-        .filter(|stat| stat.pgrp == group && stat.state != 'Z')
-        .map(|stat| stat.pid as u32)
+        .filter(|stat| parts.contains(&stat.pgrp.cast_unsigned()) && stat.state != 'Z')
+        .map(|stat| stat.pid.cast_unsigned())
         .filter(|id| !parts.contains(id))
         .collect();
     match found.is_empty() {
