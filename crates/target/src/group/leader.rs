@@ -118,7 +118,7 @@ impl Leader {
             return true;
         }
         self.let_go();
-        wait_for_group(self.id, deadline)
+        (!self.is_child() || wait_for_child(self.id, deadline)) && wait_for_group(self.id, deadline)
     }
 
     /// Kills the group, and lets its leader be waited for.
@@ -172,6 +172,17 @@ fn status_of_unreaped(id: Pid) -> Option<ExitStatus> {
         WaitStatus::Signaled(_, signal, _) => Some(ExitStatus::from_raw(signal as i32)),
         _ => None,
     }
+}
+
+/// Waits for a child. One of several threads may be listed as a zombie before the last of them has ended.
+fn wait_for_child(id: Pid, deadline: Instant) -> bool {
+    while waitpid(id, Some(WaitPidFlag::WNOHANG)) == Ok(WaitStatus::StillAlive) {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }
 
 /// Waits until every process of a group has ended. What its leader has started ends a moment after it, and is not our

@@ -110,7 +110,7 @@ mod tests {
     use std::io::Read;
     use std::os::unix::process::ExitStatusExt;
     use std::path::Path;
-    use std::process::Command;
+    use std::process::{Command, Stdio};
     use std::time::Duration;
 
     use nix::sys::signal::{Signal, killpg};
@@ -209,6 +209,34 @@ mod tests {
             group.end().unwrap();
             // A group of which only zombies are left still is one.
             assert!(killpg(pid(first), None).is_err());
+        }
+    }
+
+    const THREADS: &str = "WARIKOMI_TEST_THREADS";
+
+    #[test]
+    #[ignore = "another test starts it, in a process of its own"]
+    fn a_process_of_many_threads() {
+        if std::env::var_os(THREADS).is_some() {
+            let rest = || std::thread::sleep(Duration::from_secs(1_000));
+            (0..100).for_each(|_| drop(std::thread::spawn(rest)));
+            rest();
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_thread_by_thread_is_waited_for() {
+        for _ in 0..20 {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", "group::tests::a_process_of_many_threads", "--ignored"]);
+            let (mut group, first) = group(command.env(THREADS, "1").stdout(Stdio::null()));
+            let threads = || std::fs::read_dir(format!("/proc/{first}/task")).unwrap().count();
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while threads() < 100 {
+                assert!(Instant::now() < deadline, "it does not start its threads");
+            }
+            group.end().unwrap();
+            assert_eq!(waitpid(pid(first), None), Err(nix::errno::Errno::ECHILD));
         }
     }
 
