@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+use rustix::net::{RecvFlags, recv};
 use warikomi_pci::attach::layout::SOCKET_VARIABLE;
 use warikomi_stack::Part;
 use warikomi_target::TargetError;
@@ -413,9 +413,7 @@ fn handed(hello: &[u8], files: &[BorrowedFd<'_>]) -> Result<(OwnedFd, OwnedFd), 
 
 /// Both ends of a socket.
 pub(super) fn sockets() -> Result<(OwnedFd, OwnedFd), TargetError> {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    socketpair(family, kind, SocketFlags::CLOEXEC, None)
-        .map_err(|error| TargetError::system("cannot make a socket pair")(error.into()))
+    warikomi_shared::socket_pair().map_err(TargetError::system("cannot make a socket pair"))
 }
 
 fn send(socket: &OwnedFd, hello: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), TargetError> {

@@ -12,11 +12,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use nix::unistd::Pid;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use warikomi_shared::{receive, send};
+use warikomi_shared::{is_readable, receive, send, socket_pair};
 use warikomi_target::group::Leader;
 
 use crate::programs::starter::{Answer, READY, Request, START};
@@ -85,11 +83,6 @@ fn heard(socket: &OwnedFd) -> io::Result<Vec<u8>> {
     }
 }
 
-fn is_readable(socket: &OwnedFd) -> bool {
-    let mut polled = [PollFd::new(socket, PollFlags::IN)];
-    poll(&mut polled, Some(&Timespec::default())).is_ok_and(|readable| readable > 0)
-}
-
 /// Starts a starter; its process id once it leads its session, and with it a group.
 fn greeted(mut command: Command, socket: &OwnedFd) -> io::Result<Pid> {
     let mut child = command.spawn()?;
@@ -106,8 +99,7 @@ fn greeted(mut command: Command, socket: &OwnedFd) -> io::Result<Pid> {
 
 /// Both ends of a socket; the first does not wait for ever.
 fn sockets() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
+    let (ours, theirs) = socket_pair()?;
     set_socket_timeout(&ours, Timeout::Recv, Some(PATIENCE))?;
     Ok((ours, theirs))
 }

@@ -5,10 +5,12 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_type;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketType, recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
+    sendmsg, socketpair,
 };
 
 /// Files in one message.
@@ -16,6 +18,18 @@ pub const MOST_FILES: usize = 8;
 
 /// Bytes in one message.
 pub const MOST_MESSAGE_BYTES: usize = 4_096;
+
+/// Both ends of a socket that keeps messages apart (SOCK_SEQPACKET).
+pub fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    Ok(socketpair(family, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Whether there is something to be read, or never will be.
+pub fn is_readable(file: impl AsFd) -> bool {
+    let mut polled = [PollFd::new(&file, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec::default())).is_ok_and(|readable| readable > 0)
+}
 
 /// Sends `message` and `files` over a socket that keeps messages apart (SOCK_SEQPACKET).
 pub fn send(socket: impl AsFd, message: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -83,7 +97,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     fn pair() -> (OwnedFd, OwnedFd) {
-        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
+        socket_pair().unwrap()
     }
 
     #[test]

@@ -31,7 +31,9 @@ mod ring;
 mod words;
 
 pub use bell::{BUSY, Bell, LOOKS, Rung, SLEEPS, Sleeper, Tally, Wakeup, Woken};
-pub use handover::{MOST_FILES, MOST_MESSAGE_BYTES, receive, send, take_input};
+pub use handover::{
+    MOST_FILES, MOST_MESSAGE_BYTES, is_readable, receive, send, socket_pair, take_input,
+};
 pub use messages::{Message, MessagePlace, MessageReceiver, MessageSender};
 pub use own::{
     check_directory, datagram_at, is_open_to_all, is_peer_trusted, listen_at, open_own, read_text,

@@ -75,7 +75,7 @@ pub struct ChainOptions {
 pub struct Part {
     /// Its name: `warikomi part NAME`.
     pub name: &'static str,
-    /// Its end of its socket, which is to be its standard input, and nobody else's once it runs.
+    /// Its end of its socket, which is to be its standard input, and no other process's once it runs.
     pub theirs: OwnedFd,
     /// Our end: it hangs up when the part is gone, and the part ends when it is dropped.
     pub ours: OwnedFd,

@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
 use std::thread::{self, JoinHandle};
@@ -15,7 +15,7 @@ use std::thread::{self, JoinHandle};
 use nix::unistd::setsid;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
-use warikomi_shared::{receive, send};
+use warikomi_shared::{receive, send, take_input};
 use warikomi_stack::StackError;
 use warikomi_target::group::{Leader, in_our_session};
 use warikomi_target::sandbox::Sandbox;
@@ -68,7 +68,7 @@ impl From<Failure> for io::Error {
 
 /// Runs until the support side is gone, and ends what it has started.
 pub fn main() -> Result<(), StackError> {
-    let support = io::stdin().as_fd().try_clone_to_owned()?;
+    let support = take_input()?;
     setsid().map_err(io::Error::from)?;
     send(&support, READY, &[])?;
     let mut keepers: Vec<JoinHandle<()>> = Vec::new();

@@ -106,7 +106,10 @@ fn a_program_gets_all_of_its_variables_however_long_they_are() {
     let text = "x".repeat(100_000);
     long.environment.push(("WARIKOMI_TEST_LONG".into(), text.clone().into()));
     let id = another(&mut target, &long);
-    let environment = procfs::process::Process::new(id.cast_signed()).unwrap().environ().unwrap();
+    let process = procfs::process::Process::new(id.cast_signed()).unwrap();
+    // A starter knows of its process a moment before the system knows the process's variables.
+    until(&mut target, |_| !process.environ().unwrap().is_empty());
+    let environment = process.environ().unwrap();
     let of = |name: &str| environment.get(std::ffi::OsStr::new(name)).cloned();
     assert_eq!(of("WARIKOMI_TEST_LONG"), Some(text.into()));
     assert_eq!(of("PATH"), std::env::var_os("PATH"));

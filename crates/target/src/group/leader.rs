@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
+use warikomi_shared::is_readable;
 
 use super::guard::Roster;
 use crate::cores::Pinned;
@@ -123,6 +123,9 @@ impl Leader {
 
     /// Kills the group, and lets its leader be waited for.
     fn let_go(&mut self) {
+        if self.ended {
+            return;
+        }
         self.exit_status();
         self.kill();
         self.ended = true;
@@ -137,18 +140,13 @@ impl Leader {
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        match self.parent {
-            Parent::Us => drop(self.end(Instant::now() + DEATH_TIMEOUT)),
+        if self.is_child() {
+            self.end(Instant::now() + DEATH_TIMEOUT);
+        } else {
             // Its parent sees to it.
-            Parent::Other(_) if !self.ended => self.let_go(),
-            Parent::Other(_) => {}
+            self.let_go();
         }
     }
-}
-
-fn is_readable(file: &OwnedFd) -> bool {
-    let mut polled = [PollFd::new(file, PollFlags::IN)];
-    poll(&mut polled, Some(&Timespec::default())).is_ok_and(|readable| readable > 0)
 }
 
 /// The exit status of a process that has ended and that its parent has not waited for. The card waits meanwhile, and
@@ -213,8 +211,8 @@ fn reap(group: Pid) {
     {}
 }
 
-/// Whether a process of the group is there that has not ended. One that nobody has waited for yet
-/// is still listed, as a zombie, for as long as its reaper takes.
+/// Whether a process of the group is there that has not ended. One that has not been waited for is still listed, as a
+/// zombie.
 pub(super) fn has_living_member(group: Pid) -> bool {
     let Ok(processes) = std::fs::read_dir("/proc") else { return false };
     processes.flatten().any(|process| {

@@ -100,7 +100,7 @@ fn end(leaders: Vec<&mut Leader>) -> Result<(), TargetError> {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Nobody is left to tell what went wrong.
+        // There is no caller any more to be told what went wrong.
         let _ = self.end();
     }
 }
