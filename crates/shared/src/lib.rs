@@ -15,7 +15,8 @@
 //! - The value of a read is written before the number of that read (release), and looked at after it (acquire).
 //! - Orders and reports are single words: no reader may rely on two of them being of one moment.
 //!
-//! A line that another core has can be asked for before it is written ([`prefetch_to_write`]).
+//! A line that another core has can be asked for before it is written ([`prefetch_to_write`]) or read
+//! ([`prefetch_to_read`]).
 //!
 //! Files that are shared are sealed against being made shorter. What another user of the machine may have put in the
 //! place of a file, a directory or a socket of ours is found out by [`open_own`], [`check_directory`] and
@@ -38,7 +39,7 @@ pub use messages::{Message, MessagePlace, MessageReceiver, MessageSender};
 pub use own::{
     check_directory, datagram_at, is_open_to_all, is_peer_trusted, listen_at, open_own, read_text,
 };
-pub use prefetch::prefetch_to_write;
+pub use prefetch::{prefetch_to_read, prefetch_to_write};
 pub use region::{SharedWords, create_region};
 pub use ring::{Consumer, Corrupt, Entry, Producer, RingPlace};
 pub use words::Words;

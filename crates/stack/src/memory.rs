@@ -303,12 +303,11 @@ impl PacketMemory {
         Arrived::in_front(self.bytes(token, 0, self.shape.buffer_bytes)?, bytes as usize)
     }
 
-    /// Reads the first byte of a buffer, so that its cache line comes here.
+    /// Says that the beginning of a buffer will be read soon: its cache line is on its way here.
     #[inline]
-    pub fn touch(&self, token: u32) {
+    pub fn expect_read(&self, token: u32) {
         if let Some(bytes) = self.bytes(token, 0, 1) {
-            // A volatile read, which takes place although nobody looks at the value.
-            let _ = bytes.get_ref::<u8>(0).map(|byte| byte.load());
+            warikomi_shared::prefetch_to_read(bytes.ptr_guard().as_ptr());
         }
     }
 

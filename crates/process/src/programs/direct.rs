@@ -155,6 +155,8 @@ impl RxSink for DirectUpper {
         if self.buffers.with_driver.get(buffer.token() as usize) != Some(&true) {
             self.buffers.strays += 1;
         } else if self.arrived.len() < self.arrived.capacity() {
+            // Its first line is on its way from the other core while the driver looks at the next descriptors.
+            self.memory.expect_read(buffer.token());
             self.arrived.push((buffer.token(), frame));
         }
     }
@@ -172,10 +174,6 @@ impl Upper for DirectUpper {
             let tsc = read_tsc();
             if let Some(record) = self.agent.record() {
                 record.begin_batch(arrived.len(), arrived.capacity(), tsc);
-            }
-            // All first lines are on their way from the other core before one is waited for.
-            for &(token, _) in &arrived {
-                self.memory.touch(token);
             }
             for &(token, frame) in &arrived {
                 self.take(token, frame, tsc);
