@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::libc;
-use procfs::process::{MMapPath, Process};
+use procfs::process::{MMPermissions, MMapPath, Process};
 use vm_memory::FileOffset;
 use vm_memory::mmap::{MmapRegion, MmapRegionBuilder};
 
@@ -29,7 +29,9 @@ impl Resident {
     /// Whether they are held: it takes the right to lock so much (CAP_IPC_LOCK, or `ulimit -l`).
     pub(super) fn hold_ours(&self) -> bool {
         let Ok(maps) = Process::myself().and_then(|process| process.maps()) else { return false };
-        let files = maps.iter().filter_map(|map| match &map.pathname {
+        // What is shared is memory of ours, which has no file on a disk and often no name that can be opened.
+        let own = maps.iter().filter(|map| !map.perms.contains(MMPermissions::SHARED));
+        let files = own.filter_map(|map| match &map.pathname {
             MMapPath::Path(path) => Some((path, map.offset, map.address.1 - map.address.0)),
             _ => None,
         });
@@ -85,10 +87,14 @@ mod tests {
     #[test]
     fn our_own_files_and_those_of_a_program_are_locked_once_and_let_go() {
         let before = locked_kib();
-        let resident = Resident::default();
-        if !resident.hold_ours() {
+        if !Resident::default().hold_ours() {
             return warikomi_testbench::skipped("so much memory may not be locked (ulimit -l)");
         }
+        // Memory that is shared with another process, as there is while a driver runs, changes nothing.
+        let shared = warikomi_shared::create_region("shared", 1 << 12).unwrap();
+        let _mapped = warikomi_shared::SharedWords::map(shared, 0, 1 << 12).unwrap();
+        let resident = Resident::default();
+        assert!(resident.hold_ours());
         let ours = locked_kib();
         // This program has more than a megabyte of code.
         assert!(ours > before + 1_024, "{before} KiB, then {ours}");
