@@ -25,6 +25,8 @@ pub enum Meanwhile {
     Worked,
     /// To signal a target that sleeps.
     Signalled,
+    /// To look after the target, and to tell how far the run is.
+    KeptHouse,
 }
 
 impl Meanwhile {
@@ -82,6 +84,9 @@ impl Hiccups {
     /// that is 5 µs and more.
     pub const SIGNALLING_THRESHOLD: Span = Span::from_us(20);
 
+    /// What no pass takes that kept house.
+    pub const HOUSEKEEPING_THRESHOLD: Span = Span::from_us(20);
+
     /// How many hiccups are kept with their times: the first so many, 1 MB of them.
     pub const KEPT: usize = 65_536;
 
@@ -104,6 +109,7 @@ impl Hiccups {
             Meanwhile::Idle => Span::ZERO,
             Meanwhile::Worked => Self::WORKING_THRESHOLD,
             Meanwhile::Signalled => Self::SIGNALLING_THRESHOLD,
+            Meanwhile::KeptHouse => Self::HOUSEKEEPING_THRESHOLD,
         };
         self.pass_within(now, self.threshold.max(threshold))
     }
@@ -121,13 +127,6 @@ impl Hiccups {
     /// Takes a hiccup that was noticed elsewhere; to be told in order.
     pub fn seen(&mut self, from: Time, until: Time) {
         self.note(Hiccup { from, until });
-    }
-
-    /// The loop has been away on purpose, or did something that takes long: what lies between the
-    /// last pass and `now` is no hiccup.
-    #[inline]
-    pub fn exclude_until(&mut self, now: Time) {
-        self.last = Some(now);
     }
 
     #[cold]
@@ -261,14 +260,8 @@ mod tests {
         assert!(!hiccups.pass_after(at(30_001), Meanwhile::of(true, true)));
         assert!(hiccups.pass_after(at(50_002), Meanwhile::of(true, false)));
         assert!(hiccups.pass(at(52_003)), "an idle pass is judged as before");
-    }
-
-    #[test]
-    fn what_was_on_purpose_does_not() {
-        let mut hiccups = Hiccups::default();
-        hiccups.pass(at(0));
-        hiccups.exclude_until(at(1_000_000));
-        assert!(!hiccups.pass(at(1_000_100)));
+        assert!(!hiccups.pass_after(at(72_003), Meanwhile::KeptHouse));
+        assert!(hiccups.pass_after(at(92_004), Meanwhile::KeptHouse));
     }
 
     #[test]

@@ -281,8 +281,7 @@ mod tests {
             let mut injected = due;
             if let Some((from, until)) = support_away.filter(|_| away(support_away)) {
                 if hiccups.count() == 0 {
-                    hiccups.exclude_until(at(from));
-                    hiccups.pass(at(until));
+                    hiccups.seen(at(from), at(until));
                 }
                 injected = until;
             }
@@ -348,8 +347,7 @@ mod tests {
     #[test]
     fn a_hiccup_at_another_time_explains_nothing() {
         let mut elsewhere = run(Some((ms(100), ms(130))), None);
-        elsewhere.1.exclude_until(Time::ZERO + ms(1_400));
-        elsewhere.1.pass(Time::ZERO + ms(1_450));
+        elsewhere.1.seen(Time::ZERO + ms(1_400), Time::ZERO + ms(1_450));
         assert!(matches!(explained(elsewhere, Span::ZERO), Err(Unexplained::TooShort(_))));
     }
 
@@ -387,8 +385,7 @@ mod tests {
             });
             let mut hiccups = Hiccups::default();
             if let Some((from, until)) = hiccup {
-                hiccups.exclude_until(at(from));
-                hiccups.pass(at(until));
+                hiccups.seen(at(from), at(until));
             }
             explain(&ledger, &hiccups, record.as_slice(), at(0), Span::ZERO, Backlog::Taken)
         };

@@ -1,11 +1,13 @@
 //! Packets through driver processes.
 
+use std::thread::sleep;
 use std::time::Duration;
 use warikomi_lab::Error;
 
 use warikomi_clock::{Span, Time};
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Plan, Receiver};
+use warikomi_lab::Progress;
 use warikomi_lab::inject::{Application, inject};
 use warikomi_measure::Warning;
 use warikomi_protocol::commands::Counters;
@@ -92,6 +94,24 @@ fn a_saturated_driver_loses_packets_and_none_is_unaccounted() {
     assert_eq!((totals.injected, totals.unaccounted, totals.lost), (50_000, 0, 0));
     assert_eq!(totals.accepted + totals.no_descriptor, 50_000);
     session.stop().unwrap();
+}
+
+#[test]
+fn what_keeps_us_while_we_keep_house_is_a_hiccup_and_explains_what_is_lost() {
+    const KEPT: Duration = Duration::from_millis(40);
+    let mut session = session(Strategy::Interrupt);
+    let plan = plan(1_500, Span::from_us(38), 10_000);
+    let mut kept = false;
+    let mut keep = |_: Progress<'_>| {
+        if !std::mem::replace(&mut kept, true) {
+            sleep(KEPT);
+        }
+    };
+    let run = inject(&mut session, &plan, Application::default(), 1, &mut keep).unwrap();
+    session.stop().unwrap();
+    let hiccups = run.hiccups.support.summary();
+    assert!(kept && hiccups.longest_ns >= KEPT.as_nanos() as f64, "{hiccups:?}");
+    run.explain_loss().unwrap();
 }
 
 #[test]
