@@ -14,6 +14,7 @@ use warikomi_session::Strictness;
 
 use crate::error::Error;
 use crate::strict;
+use crate::strike;
 use crate::watch::Watch;
 
 /// One experiment, with what was asked of it.
@@ -56,6 +57,9 @@ pub fn carry_out<E: Experiment>(experiment: &E, watch: &mut Watch) -> Result<Con
     let mut conclusion = experiment.run(watch).map_err(|error| after_steps(error, watch))?;
     if let Some(found) = watch.found() {
         found.put(&mut conclusion.result);
+    }
+    if watch.unanswering() > 0 {
+        conclusion.result.warnings.push(strike::unanswering(watch.unanswering()));
     }
     let steps = strict::steps(&conclusion.result);
     if strictness == Some(Strictness::Fail) && steps > 0 {

@@ -50,6 +50,9 @@ pub(crate) struct Seen {
     /// Of a strict card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) found: Option<Found>,
+    /// Targets that did not answer what came to them first, though nothing had struck.
+    #[serde(default)]
+    pub(crate) unanswering: u64,
 }
 
 impl Seen {
@@ -63,7 +66,8 @@ impl Seen {
             (Some(before), Some(later)) => Some(before.and(later)),
             (before, later) => later.or(before),
         };
-        Seen { machine, found, ..later }
+        let unanswering = self.unanswering + later.unanswering;
+        Seen { machine, found, unanswering, ..later }
     }
 }
 

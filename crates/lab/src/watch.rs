@@ -297,7 +297,7 @@ impl Watch {
             findings.map(|findings| Found::of(&findings, since.begun(), self.at_work.as_deref()));
         let virtual_time = session.target.clock().is_virtual();
         let time_base = if virtual_time { TimeBase::Virtual } else { TimeBase::Real };
-        self.add(Some(Seen { target, machine, time_base, found }));
+        self.add(Some(Seen { target, machine, time_base, found, unanswering: 0 }));
     }
 
     /// Takes note of a target alone: under virtual time, or before its cores have been watched for long enough.
@@ -321,6 +321,16 @@ impl Watch {
     /// What strict cards have found.
     pub(crate) fn found(&self) -> Option<&Found> {
         self.seen.as_ref()?.found.as_ref()
+    }
+
+    /// Takes note of a target that did not answer what came to it first, though nothing had struck.
+    pub(crate) fn saw_unanswering(&mut self, target: &TargetInfo) {
+        self.add(Some(Seen { target: target.clone(), unanswering: 1, ..Seen::default() }));
+    }
+
+    /// How many such targets there were.
+    pub(crate) fn unanswering(&self) -> u64 {
+        self.seen.as_ref().map_or(0, |seen| seen.unanswering)
     }
 
     /// Takes note of the card of a target that was not started by [`start_on`](Self::start_on): if it is strict, what

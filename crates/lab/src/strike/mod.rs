@@ -25,7 +25,7 @@ pub(crate) use scene::Scene;
 pub(crate) use striker::{Delivery, Strike, Striker, StrikerHook, Struck, Where};
 pub(crate) use striking::striking_help;
 pub(crate) use trial::{Attempt, stack_at_place};
-pub(crate) use verdict::report_in;
+pub(crate) use verdict::{report_in, unanswering};
 
 pub use operation::{OPERATIONS, Operation};
 pub use striking::Striking;

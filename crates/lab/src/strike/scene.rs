@@ -105,7 +105,7 @@ impl Scene {
         let sides = [None, Some(session.target.process_id())].map(CoreWait::of);
         let mtu = session.info.settings.get("mtu_bytes").and_then(serde_json::Value::as_u64);
         let mtu = mtu.and_then(|mtu| u32::try_from(mtu).ok()).unwrap_or(DEFAULT_MTU);
-        Ok(Scene {
+        let mut scene = Scene {
             session,
             program,
             striker,
@@ -119,7 +119,12 @@ impl Scene {
             mtu,
             has_vlan: false,
             unpaused: Time::ZERO,
-        })
+        };
+        // In virtual time an attempt on a new target is the same each time.
+        if !scene.session.target.clock().is_virtual() && !scene.become_acquainted()? {
+            watch.saw_unanswering(&scene.session.info);
+        }
+        Ok(scene)
     }
 
     /// The frame of the next echo request, which is accounted for as soon as it is [sent](Self::sent).

@@ -27,6 +27,9 @@ const RECOVERY: Span = Span::from_ms(500);
 /// How long it is waited for the end of what a ping sets off in the driver.
 const SETTLING: Span = Span::from_ms(20);
 
+/// How often a new target is sent requests until it answers them all.
+const MOST_GREETINGS: u32 = 5;
+
 /// What is said of a fault that was not seen.
 const NO_OCCASION: &str = "the fault found no occasion";
 
@@ -118,8 +121,9 @@ pub(crate) struct Attempt {
 impl Scene {
     /// Strikes at a place. An error is the user's Ctrl-C, or a fault of ours; what becomes of the target is a
     /// verdict, and a target that it [spoils](Trial::spoils_the_target) is not to be used again.
+    ///
+    /// What the kernel has printed since the attempt before counts, too: much of it is reported only once.
     pub(crate) fn attempt(&mut self, attempt: &Attempt) -> Result<Trial, Error> {
-        self.take_printed();
         self.forget_pings();
         let made = self.strike(attempt);
         let struck = self.struck();
@@ -150,6 +154,23 @@ impl Scene {
         self.serve_until(PATIENCE, Scene::is_all_answered)?;
         self.settle(SETTLING)?;
         operation.restore(self)
+    }
+
+    /// Sends a new target requests until it answers them all; whether it did at once. What a driver with a gap misses by
+    /// itself is no matter of a place, and there is more of that in the beginning: until the kernel knows how much is
+    /// sent, an answer waits until the one before is completed (Linux lib/dynamic_queue_limits.c). What becomes of the
+    /// target is seen when it is struck.
+    pub(super) fn become_acquainted(&mut self) -> Result<bool, Error> {
+        for greeted in 0..MOST_GREETINGS {
+            match self.run(Operation::Ping) {
+                Err(Error::Target(error)) => return verdict_of(error).map(|_| false),
+                other => other?,
+            }
+            if self.is_all_answered() {
+                return Ok(greeted == 0);
+            }
+        }
+        Ok(false)
     }
 
     /// How many register accesses an operation makes.

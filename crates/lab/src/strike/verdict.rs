@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use warikomi_measure::Warning;
 
 /// What came of a strike, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -98,6 +99,20 @@ pub(crate) fn report_in(lines: &[String]) -> Option<(Verdict, &str)> {
     let reports = lines.iter().filter_map(|line| Some((of_line(line)?, line.as_str())));
     // Of several of one kind the first: those behind it may follow from it.
     reports.reduce(|worst, next| if next.0 > worst.0 { next } else { worst })
+}
+
+/// Said of a result whose driver has missed something by itself.
+pub(crate) fn unanswering(targets: u64) -> Warning {
+    let which = match targets {
+        1 => "a target".to_owned(),
+        many => format!("{many} targets"),
+    };
+    Warning {
+        what: format!(
+            "{which} did not answer what came first until more came, though nothing had struck"
+        ),
+        hint: "if it happens again, the driver loses an interrupt or a completion by itself".into(),
+    }
 }
 
 #[cfg(test)]
