@@ -356,15 +356,17 @@ fn a_gap_is_found_at_each_of_its_instructions_each_time() {
 fn what_a_new_target_misses_by_itself_is_not_blamed_on_a_place() {
     let flags = ["rtl8169_poll+0x0", "--driver", "r8169_ack_late", "--model", "rtl8168"];
     image();
-    // Not in each kernel: that depends on times.
-    let misses = (0..10).any(|_| {
-        let conclusion = run::<At>(&[&flags[..], &["--operation", "ping"]].concat()).unwrap();
-        let rows = rows(&conclusion);
-        assert_eq!(text(&rows[0], "verdict"), "accounted", "{rows:?}");
-        let mut warnings = conclusion.result.warnings.iter();
-        warnings.any(|warning| warning.what.starts_with("a target did not answer what came first"))
-    });
-    assert!(misses);
+    let tried: Vec<_> = (0..10)
+        .map(|_| {
+            let conclusion = run::<At>(&[&flags[..], &["--operation", "ping"]].concat()).unwrap();
+            let warnings = &conclusion.result.warnings;
+            let missed = warnings.iter().any(|warning| warning.what.contains("nothing had struck"));
+            (text(&rows(&conclusion)[0], "verdict").to_owned(), missed)
+        })
+        .collect();
+    // Not all of them: whether a packet comes into the gap depends on times.
+    assert!(tried.iter().filter(|(verdict, _)| verdict == "accounted").count() > 5, "{tried:?}");
+    assert!(tried.iter().any(|(_, missed)| *missed), "{tried:?}");
 }
 
 #[test]
