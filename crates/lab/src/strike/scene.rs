@@ -262,10 +262,18 @@ impl Scene {
             let Some(faults) = Watched::faults(nic) else { return Ok(false) };
             if !faults.is_busy() || now > deadline {
                 faults.schedule().stop();
-                return Ok(faults.schedule().counts().any(|(_, count)| count.injected > 0));
+                return self.has_gone_wrong();
             }
             self.serve_until(LOOK_EVERY, |_| false)?;
         }
+    }
+
+    /// Whether anything went wrong so far.
+    pub(super) fn has_gone_wrong(&mut self) -> Result<bool, Error> {
+        let (nic, _) = self.session.target.card(CardId::FIRST)?;
+        let faults = Watched::faults(nic);
+        Ok(faults
+            .is_some_and(|faults| faults.schedule().counts().any(|(_, count)| count.injected > 0)))
     }
 
     /// Waits until a call that was made runnable has ended; whether it has.

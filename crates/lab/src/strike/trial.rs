@@ -202,6 +202,7 @@ impl Scene {
         operation.perform(self)?;
         if !operation.may_lose() {
             self.come_to_rest(&numbers)?;
+            self.give_occasion(striking)?;
         }
         let has_ended = self.end_call(RECOVERY)?;
         let struck = self.struck();
@@ -325,6 +326,18 @@ impl Scene {
                 return Ok(());
             }
         }
+    }
+
+    /// A fault may have found no occasion: the driver may have seen to everything in one poll, with no interrupt behind
+    /// the strike that could be dropped. One more request is one.
+    fn give_occasion(&mut self, striking: &Striking) -> Result<(), Error> {
+        let waits = matches!(striking, Striking::Fault(..)) && self.count_struck() > 0;
+        if waits && !self.has_gone_wrong()? {
+            ping(self)?;
+            self.serve_until(PATIENCE, Scene::is_all_answered)?;
+            self.settle(SETTLING)?;
+        }
+        Ok(())
     }
 
     /// Of what was answered, and when; for so long something was not running.
