@@ -84,7 +84,7 @@ impl Hiccups {
     /// that is 5 µs and more.
     pub const SIGNALLING_THRESHOLD: Span = Span::from_us(20);
 
-    /// What no pass takes that kept house.
+    /// What no pass takes that kept house: a few microseconds are usual.
     pub const HOUSEKEEPING_THRESHOLD: Span = Span::from_us(20);
 
     /// How many hiccups are kept with their times: the first so many, 1 MB of them.

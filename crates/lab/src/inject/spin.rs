@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use warikomi_clock::{Span, Time};
 use warikomi_inject::{Injector, Source, Step};
-use warikomi_measure::Meanwhile;
+use warikomi_measure::{Hiccups, Meanwhile};
 use warikomi_nic::RxCounters;
 use warikomi_target::{CardId, Target, TargetError};
 
 use super::records::Records;
 use crate::watch::Progress;
 
-/// Housekeeping takes a few microseconds; it is done when nothing is due for this long, ...
-const ROOM_FOR_HOUSEKEEPING: Span = Span::from_us(20);
+/// Housekeeping is done when nothing is due for as long as it may take, ...
+const ROOM_FOR_HOUSEKEEPING: Span = Hiccups::HOUSEKEEPING_THRESHOLD;
 /// ... not more often than this, ...
 const HOUSEKEEPING_EVERY: Span = Span::from_ms(1);
 /// ... and at the latest after this, due or not: a guest that has panicked must be noticed.
