@@ -80,7 +80,7 @@ fn finding(row: &PlaceRow, trial: &Trial) -> Value {
         "then": row.then,
         "line": if row.line > 0 { format!("{}:{}", row.file, row.line) } else { String::new() },
         "verdict": row.verdict.to_string(),
-        "confirmed": format!("{} of {}", row.confirmed, row.tries),
+        "confirmed": format!("{} of {}", row.confirmed, row.struck),
         "evidence": row.evidence,
         "handler": row.handler,
         "stack": trial.stack,

@@ -16,6 +16,7 @@ mod places;
 mod row;
 mod sources;
 mod stage;
+mod tried;
 
 use std::collections::BTreeSet;
 

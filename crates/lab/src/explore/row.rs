@@ -23,8 +23,9 @@ pub(super) struct PlaceRow {
     /// The operation by which it is reached; empty where none does.
     pub(super) operation: String,
     pub(super) verdict: Verdict,
-    /// How often it was tried, and how often this was the verdict.
+    /// How often it was tried, in how many of these it was struck, and how often this was the verdict.
     pub(super) tries: u32,
+    pub(super) struck: u32,
     pub(super) confirmed: u32,
     /// Whether the handler ran elsewhere, because interrupts were off.
     pub(super) deferred: bool,
@@ -74,6 +75,7 @@ impl PlaceRow {
             operation: operation.map_or(String::new(), |operation| operation.to_string()),
             verdict,
             tries: 0,
+            struck: 0,
             confirmed: 0,
             deferred: false,
             handler: String::new(),

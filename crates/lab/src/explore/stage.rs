@@ -9,23 +9,12 @@ use super::case::Case;
 use super::coverage::coverage;
 use super::places::{Instruction, address_of, by_address};
 use super::row::{Explored, PlaceRow, command};
+use super::tried::{TRIES_TO_REACH, Tried};
 use crate::error::Error;
 use crate::strike::{
     Attempt, Check, KernelCode, Operation, Scene, Striking, Trial, Verdict, Where,
 };
 use crate::watch::Watch;
-
-/// How often a place is tried that an operation reached before and does not now.
-const TRIES_TO_REACH: u32 = 4;
-
-/// How often a place is tried at which something looks wrong.
-const TRIES_TO_CONFIRM: u32 = 3;
-
-/// The same for what the machine may have caused. The first time counts for little: it is why there are others.
-const TRIES_TO_EXCUSE: u32 = 5;
-
-/// What the machine may have caused must be seen so often.
-const CONFIRMED: u32 = 3;
 
 /// What the trials have in common.
 pub(super) struct Plan {
@@ -209,27 +198,17 @@ impl<'a> Stage<'a> {
         to_reach: u32,
         watch: &mut Watch,
     ) -> Result<Explored, Error> {
-        let (mut bad, mut tries, mut kept): (u32, u32, Option<Trial>) = (0, 0, None);
-        loop {
+        let mut tried = Tried::default();
+        let mut worst = self.attempt(case, operation, nth, watch)?;
+        tried.add(worst.verdict);
+        while !tried.is_enough(worst.verdict, to_reach) {
             let trial = self.attempt(case, operation, nth, watch)?;
-            tries += 1;
-            bad += u32::from(trial.verdict.is_bad());
-            let not_reached = trial.verdict == Verdict::NotReached;
-            if kept.as_ref().is_none_or(|kept| trial.verdict > kept.verdict) {
-                kept = Some(trial);
-            }
-            let enough = match bad {
-                0 if not_reached => to_reach,
-                0 => 1,
-                _ if kept.as_ref().is_some_and(may_be_the_machine) => TRIES_TO_EXCUSE,
-                _ => TRIES_TO_CONFIRM,
-            };
-            if tries >= enough {
-                break;
+            tried.add(trial.verdict);
+            if trial.verdict > worst.verdict {
+                worst = trial;
             }
         }
-        let Some(trial) = kept else { unreachable!("it was tried") };
-        Ok(self.judged(case, operation, nth, (tries, bad), trial))
+        Ok(self.judged(case, operation, nth, tried, worst))
     }
 
     fn attempt(
@@ -264,11 +243,11 @@ impl<'a> Stage<'a> {
         case: &Case,
         operation: Operation,
         nth: u64,
-        (tries, bad): (u32, u32),
+        tried: Tried,
         trial: Trial,
     ) -> Explored {
-        let excused = may_be_the_machine(&trial) && bad < CONFIRMED;
-        let verdict = if excused { Verdict::Accounted } else { trial.verdict };
+        let Tried { struck, missed, bad } = tried;
+        let verdict = tried.verdict(trial.verdict);
         let instruction = case.instruction();
         let place = match (instruction, &trial.access) {
             (Some(instruction), _) => instruction.to_string(),
@@ -283,8 +262,13 @@ impl<'a> Stage<'a> {
         let Plan { striking, flags, .. } = &self.plan;
         let command = command(&written, nth, operation, striking, flags);
         let row = PlaceRow {
-            tries,
-            confirmed: if verdict.is_bad() { bad } else { tries },
+            tries: struck + missed,
+            struck,
+            confirmed: match verdict {
+                Verdict::NotReached => missed,
+                _ if verdict.is_bad() => bad,
+                _ => struck,
+            },
             deferred: trial.deferred,
             handler: trial.handler.clone().unwrap_or_default(),
             evidence: if verdict.is_bad() { trial.evidence.clone() } else { String::new() },
@@ -294,9 +278,4 @@ impl<'a> Stage<'a> {
         };
         Explored { row, trial: verdict.is_bad().then_some(trial), seconds: 0.0 }
     }
-}
-
-/// A machine that stops us for long makes a packet late, and may make it look stuck.
-fn may_be_the_machine(trial: &Trial) -> bool {
-    trial.verdict.is_bad() && trial.verdict <= Verdict::Stuck && trial.verdict != Verdict::Doubled
 }
