@@ -314,7 +314,7 @@ fn finds(wanted: impl Fn(&str) -> bool) {
 fn a_gap_is_found_at_each_of_its_instructions_each_time() {
     image();
     let flags = ["--driver", "r8169_ack_late", "--model", "rtl8168", "--operation", "ping"];
-    // Places found in each of their tries, and in any. Where a machine stops us, the packet that asks whether the driver
+    // Places found each time that they were struck, and at all. Where a machine stops us, the packet that asks whether the driver
     // goes on may come into the gap itself, or another interrupt takes the driver out of it: a place outside is wrong now
     // and then, and one inside is right.
     let places = || {

@@ -153,8 +153,8 @@ impl Default for Options {
             bursts: vec![1, 8, 32],
             completions: vec![Completion::Napi, Completion::Coalesce { usecs: 100, frames: 32 }],
             tso: vec![false, true],
-            count: 20_000,
-            most_bytes: 32_000_000,
+            count: 50_000,
+            most_bytes: 64_000_000,
             interval_us: 0,
             repeat: 3,
         }
@@ -313,8 +313,8 @@ mod tests {
     #[test]
     fn long_messages_are_fewer_but_never_none() {
         let options = Options::default();
-        assert_eq!(options.messages(16), 20_000);
-        assert_eq!(options.messages(65_507), 488);
+        assert_eq!(options.messages(16), 50_000);
+        assert_eq!(options.messages(65_507), 976);
         assert_eq!(Options { most_bytes: 1, ..options }.messages(65_507), 1);
     }
 
