@@ -14,8 +14,8 @@ const TRIES_TO_EXCUSE: u32 = 5;
 /// What the machine may have caused must be seen so often.
 const CONFIRMED: u32 = 3;
 
-/// A try that does not come to the place says nothing of it, and another is made. So many may be in vain where something
-/// looks wrong: the driver has more than one way to answer, and which it takes is a matter of time.
+/// A try that does not reach the place says nothing of it, and is repeated. Where something looked wrong, at most this
+/// often: how a driver answers, and so which code it runs, depends on timing.
 const MOST_MISSED: u32 = 10;
 
 /// What came of the tries of one place.
